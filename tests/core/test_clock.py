@@ -116,7 +116,7 @@ def test_after_a_reboot_with_a_clock_set_back_time_goes_on_at_the_last_event() -
     clock.reboot()
     assert ledger.now() == last
     clock.advance(7)
-    # It does not stand still until the wall clock has caught up.
+    # It does not wait until the wall clock has caught up.
     assert ledger.now() == last + 7 * SECOND
 
 

@@ -17,7 +17,7 @@ LEDGER = SOURCE.parents[1] / "docs" / "ledger.md"
 PARAMETERS = ("type", "event")
 #: These always get the type of an event; of the others that are called alike only some do.
 CERTAIN = ("Event", "with_note", "emit")
-#: Stores make events of what they have read: of any type.
+#: Stores rebuild events of any type from their records.
 READ_BACK = "holdfast.store."
 NAME = re.compile(r"[a-z]+(_[a-z]+)*")
 
@@ -66,7 +66,7 @@ def modules() -> dict[str, ast.Module]:
 
 @cache
 def names_of(module: str) -> dict[str, ast.expr | tuple[str, str]]:
-    """What the names of a module stand for: an expression, or (module, name) somewhere else."""
+    """The meaning of a module's names: an expression, or (module, name) of an import."""
     found: dict[str, ast.expr | tuple[str, str]] = {}
     tree = modules()[module]
     for node in ast.walk(tree):

@@ -1,4 +1,4 @@
-"""Holders that would wait for each other: the last one is refused at once and told the circle."""
+"""Deadlocks: the request that would close the cycle is refused immediately and shown it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_circle_through_a_reservation_is_one_too(scene: Scene) -> None:
     scene.take("cid", writes=["z"], ttl=None)
     scene.queue_up("bob", writes=["x", "y"], patience=0)  # bob waits for ann
     scene.queue_up("ann", writes=["z"])  # ann waits for cid
-    # cid may pass the reservation, for bob waits for it through ann: so there is no circle
+    # cid may overtake the reservation, because bob waits for it through ann: so there is no cycle
     assert isinstance(scene.put(scene.request("cid", [], ["y"]), wait=True), Grant)
 
 
@@ -100,7 +100,7 @@ def test_a_deadlock_that_a_grant_closes_is_reported_to_the_next_waiter_that_chec
     hold_own(scene, "bob", "dee")
     waiting = scene.queue_up("ann", writes=["bob"])
     scene.queue_up("bob", writes=["dee", "z"])
-    scene.take("ann", writes=["z"])  # passes bob, who cannot start: now they wait for each other
+    scene.take("ann", writes=["z"])  # overtakes bob, who cannot start: now they wait for each other
     refused(scene.put(waiting, wait=True), "E_LOCK_CYCLE")
     assert len(scene.waiting()) == 1
 

@@ -1,4 +1,4 @@
-"""The vocabulary of the ledger: every event, what it says, and when it is not said again."""
+"""The vocabulary of the ledger: the data of every event, and when it is not repeated."""
 
 from __future__ import annotations
 

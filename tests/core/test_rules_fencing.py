@@ -1,4 +1,4 @@
-"""verify and fenced: where an effect becomes visible, the token is what counts."""
+"""verify and fenced: where an effect becomes visible, the token decides."""
 
 from __future__ import annotations
 

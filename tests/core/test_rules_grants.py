@@ -1,4 +1,4 @@
-"""Take and give back: all or nothing, one grant for each request, and it never grows."""
+"""Acquire and release: all or nothing, one grant for each request, and it never grows."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def test_a_given_holder_must_be_the_holder_of_the_grant(scene: Scene, manager: L
     ann = scene.holder("ann")
     grant = manager.try_acquire(holder=ann, write_paths=["x"])
     assert grant is not None
-    for stranger in (scene.holder("bob"), "ann"):  # that name in this process is somebody else
+    for stranger in (scene.holder("bob"), "ann"):  # that name in this process is another holder
         with pytest.raises(LockNotHeldError) as caught:
             manager.release(grant.id, holder=stranger)
         assert "ann" in str(caught.value)

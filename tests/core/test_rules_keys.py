@@ -1,4 +1,4 @@
-"""What can be locked: paths, and resources by name."""
+"""Things that can be locked: paths, and resources by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leases: how long they last, who extends them, who may take them over, and being told so."""
+"""Leases: how long they last, who may extend them or take them over, and the errors."""
 
 from __future__ import annotations
 

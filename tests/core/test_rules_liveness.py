@@ -1,4 +1,4 @@
-"""A dead owner never blocks; what cannot be known counts as alive."""
+"""A dead owner never blocks; an owner that cannot be checked counts as alive."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_the_lock_of_a_killed_process_is_free_immediately(repository: Path) -> N
 def test_a_zombie_is_dead(repository: Path) -> None:
     with LockManager.open(repository) as manager, sleeper() as process:
         assert manager.try_acquire(holder=owner(process), write_paths=["app/x.rb"], ttl=None)
-        process.kill()  # and nobody has waited for it yet
+        process.kill()  # and no process has waited for it yet
         from conftest import until
 
         until(

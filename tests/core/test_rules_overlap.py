@@ -28,7 +28,7 @@ def components(shape: str) -> list[str]:
 
 
 def overlapping(one: str, other: str) -> bool:
-    """The rule, written once more: one is the other, or is a folder on the way to it."""
+    """The rule, written independently: both are the same, or one is a folder above the other."""
     mine, theirs = components(one), components(other)
     shorter = min(len(mine), len(theirs))
     if ":" in one or ":" in other:

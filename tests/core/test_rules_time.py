@@ -162,7 +162,7 @@ def test_time_never_goes_back_whatever_the_clocks_do(
         scene.take(visitor, writes=["x"])
         seen = scene.now()
         for move, seconds in moves:
-            if move in ("event", "reboot"):  # what was not written down, nobody can remember
+            if move in ("event", "reboot"):  # a sleep that was not recorded is lost
                 scene.take(visitor, writes=["x"])
             if move != "event":
                 getattr(scene.clock, move)(seconds)

@@ -14,7 +14,7 @@ from holdfast.testing.conformance import Scene
 
 
 def put_back(ledger: Path, copy: Path) -> None:
-    """Restore a backup, as one does it: the log of what came after goes too."""
+    """Restore a backup as people do it: the log of later commits goes too."""
     for rest in ledger.parent.glob("ledger.db-*"):
         rest.unlink()
     shutil.copyfile(copy, ledger)
@@ -100,7 +100,7 @@ def test_tokens_grow_over_a_backup_that_was_restored(tmp_path: Path) -> None:
         scene.clock.advance(0.001)
         assert [grant.id for grant in scene.state()[2]] == [kept.id]
         assert scene.take("cid", writes=["y"]).token > max(grant.token for grant in lost)
-        for grant in lost:  # whoever holds one from before the restore is refused
+        for grant in lost:  # a holder from before the restore is refused
             assert not scene.verify(grant, "y")
 
 

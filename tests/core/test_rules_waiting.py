@@ -173,7 +173,7 @@ def test_so_may_one_that_it_waits_for_through_another_reservation(scene: Scene) 
     scene.queue_up("ann", writes=["x", "p"], patience=0)  # ann waits for bob
     scene.queue_up("cid", writes=["y", "z"], patience=0)  # cid waits for dee
     scene.queue_up("bob", writes=["y"])  # bob waits for cid's reservation
-    scene.take("dee", writes=["p"])  # so without dee nobody would ever start
+    scene.take("dee", writes=["p"])  # so without dee no request would ever start
 
 
 def test_a_waiter_that_holds_may_be_overtaken_by_the_holder_it_waits_for_also_in_the_queue(
@@ -336,7 +336,7 @@ def test_a_waiter_that_died_in_its_grace_keeps_no_request_waiting(scene: Scene) 
 
 
 def test_a_free_but_awaited_key_goes_to_the_ticket_past_its_grace(scene: Scene) -> None:
-    """Nobody asleep is forgotten: the next one who comes by serves it."""
+    """No sleeping waiter is forgotten: the next decision grants it."""
     held = scene.take("ann", writes=["x"])
     waiting = scene.queue_up("bob", writes=["x"], grace=1)
     scene.release(held)

@@ -51,7 +51,7 @@ def test_seed000_05_no_request_is_decided_during_another(scene: Scene) -> None:
     def take_slowly(view: View) -> Decision[Grant | Waiting | Refusal]:
         decision = rules.acquire(view, anns, wait=False)
         inside.set()
-        asked.wait(0.2)  # in vain, if nobody comes in before this one is out
+        asked.wait(0.2)  # in vain, if no other enters before this one has left
         return decision
 
     def ask(view: View) -> Decision[Grant | Waiting | Refusal]:
@@ -70,8 +70,8 @@ def test_seed000_05_no_request_is_decided_during_another(scene: Scene) -> None:
 
 
 def test_seed000_05_a_lock_is_there_whole_or_not_at_all(embedded: Scene) -> None:
-    """Whoever dies in the middle, before whatever statement it is, has taken all of it or nothing:
-    the event, the grant, and each of its keys."""
+    """A process that dies before any of the statements has acquired all of it or nothing: the
+    event, the grant, and each of its keys."""
 
     def take_and_die(before: int) -> None:
         embedded.state()  # from here on the child has a connection of its own

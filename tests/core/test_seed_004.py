@@ -301,7 +301,7 @@ def test_seed004_32_it_is_free_without_a_reaper_too(scene: Scene, manager: LockM
 
 
 def test_seed004_32_the_waiter_has_the_lock_when_the_ttl_is_over(repository: Path) -> None:
-    """By the clock of the machine and with nobody's help; who let it leak is alive."""
+    """By the clock of the machine alone; the process that leaked it is alive."""
     with LockManager.open(repository) as manager:
         leaked = manager.acquire(holder="ann", write_paths=["app/x.rb"], ttl=0.2)
         after = manager.acquire(holder="bob", write_paths=["app/x.rb"], timeout=5)
@@ -311,7 +311,7 @@ def test_seed004_32_the_waiter_has_the_lock_when_the_ttl_is_over(repository: Pat
 
 
 def test_seed004_33_there_is_no_deadlock(scene: Scene, manager: LockManager) -> None:
-    """Also for those who do hold and wait: the last one of a circle is told instead."""
+    """Also for holders that do hold and wait: the last one of the cycle is refused instead."""
     ann, bob = scene.holder("ann"), scene.holder("bob")
     assert manager.try_acquire(holder=ann, write_paths=["a"], ttl=None)
     assert manager.try_acquire(holder=bob, write_paths=["b"], ttl=None)

@@ -1,4 +1,4 @@
-"""Requests of many paths: what 004 says of one holds for each of them, and for all together."""
+"""Requests of many paths: the promises of 004 hold for each path and for all together."""
 
 from __future__ import annotations
 

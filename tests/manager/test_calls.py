@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="judges life by 
 KEY = agent_key("claude", "faf2c0de-0000-4000-8000-00000000cafe")
 NAME = "toolu_01ABC"
 TICK = 1 / os.sysconf("SC_CLK_TCK")
-#: Two ticks pass, so that whoever starts then did not start with those before.
+#: Two ticks pass, so that later processes do not start in the same tick as earlier ones.
 LATER = 3 * TICK
 
 
@@ -397,7 +397,7 @@ def test_calls_from_before_the_last_boot_are_removed(
     assert len(os.listdir(f"{root}/{running_calls.FOLDER}")) == 1
 
 
-# Those who read marks
+# Readers of marks
 
 
 def test_a_process_knows_its_own_agent_by_the_new_mark(

@@ -87,7 +87,7 @@ def test_no_text_of_the_table_leads_out_of_the_tree(
 
 
 def check_inside(place: Place, world: World) -> None:
-    """What every accepted text must fulfil, by a witness that shares no code with `place`."""
+    """Check an accepted text with code that shares nothing with `place`."""
     if not place.real:
         assert keys.kind(place.key) in keys.GENERIC_KINDS
         return

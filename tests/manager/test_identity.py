@@ -35,7 +35,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at proces
 
 SESSION = "8c1f0d52-aaaa-bbbb-cccc-0123456789ab"
 
-#: Asks who it is, writes the answer to a file, and ends: the short-lived command.
+#: Determines its holder, writes it to a file, and exits: the short-lived command.
 PROBE = """
 import os, sys
 from holdfast.core.codec import dumps, holder_to_dict
@@ -46,8 +46,8 @@ with open(sys.argv[1] + ".new", "w") as file:
 os.rename(sys.argv[1] + ".new", sys.argv[1])
 """
 
-#: A program that lasts and runs what it is told: stands for an agent, an editor, a scheduler. It
-#: is nobody's child, so that an agent which runs these tests is not found above it.
+#: A lasting program that runs commands on demand, in place of an agent, an editor, a scheduler. It
+#: has no parent, so that an agent which runs these tests is not found above it.
 KEEPER = """
 import fcntl, json, os, pty, subprocess, sys, termios
 if os.fork():
@@ -81,7 +81,7 @@ def until(condition: Callable[[], bool], seconds: float = 30) -> None:
 
 
 class Answer:
-    """What a probe said."""
+    """The output of a probe."""
 
     def __init__(self, path: Path) -> None:
         said: dict[str, Any] = json.loads(path.read_text())
@@ -96,7 +96,7 @@ class Answer:
 
 
 class Keeper:
-    """A lasting program, and what the commands that it runs say about themselves."""
+    """A lasting program, and the holders of the commands that it runs."""
 
     def __init__(self, bench: Bench, argv: list[str]) -> None:
         self.bench = bench
@@ -152,7 +152,7 @@ class Bench:
         self.ends: list[Callable[[], None]] = []
 
     def environ(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Ours, without what would say who we are."""
+        """Our environment, without the variables that identify us."""
         kept = {
             name: value
             for name, value in os.environ.items()
@@ -184,7 +184,7 @@ class Bench:
 
 
 class Terminal:
-    """A shell with a terminal of its own, into which somebody types."""
+    """An interactive shell with its own terminal."""
 
     def __init__(self, bench: Bench, argv: list[str]) -> None:
         self.bench = bench
@@ -715,7 +715,7 @@ def test_shells_and_wrappers_hold_nothing(bench: Bench, argv: list[str]) -> None
 
 
 def test_this_program_itself_holds_nothing(bench: Bench) -> None:
-    """A command that a command of ours runs belongs to whoever started ours."""
+    """A command that a command of ours runs belongs to the starter of ours."""
     package = bench.folder / "package" / "holdfast"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")

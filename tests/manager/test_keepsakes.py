@@ -44,7 +44,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def picture(root: Path) -> dict[str, Any]:
-    """All that is there, but for what the keepsake itself has."""
+    """All files, except those of the keepsake itself."""
     found: dict[str, Any] = {}
     for folder, folders, files in os.walk(root):
         folders[:] = [one for one in folders if one != ".holdfast"]
@@ -232,7 +232,7 @@ def test_a_file_that_was_replaced_is_at_no_moment_missing_or_empty_while_it_come
     monkeypatch.setattr(file_restore, "pour", poured)
     keepsake.put_back()
     assert picture(root) == before
-    # Where there is no room for both, to come back is worth more than to be there all the time.
+    # Without space for both, being restored matters more than never being missing.
     assert all(seen) == (deed != "a full disk")
 
 
@@ -476,7 +476,7 @@ def test_the_files_of_a_live_owner_are_not_restored_for_a_grant_of_an_earlier_on
 def test_of_many_concurrent_requests_that_meet_half_an_edit_each_finds_the_files_of_the_one_before(
     manager: LockManager, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However long putting back takes: nobody puts back what another has written since."""
+    """However long a restore takes, no process restores over another's later writes."""
     left_half_done(manager, root)
     pour = file_restore.pour
 
@@ -496,7 +496,7 @@ def test_of_many_concurrent_requests_that_meet_half_an_edit_each_finds_the_files
         with LockManager.open(root) as mine:
             ready.wait()
             grant = None
-            while grant is None:  # not in line, where the slow one would be served first
+            while grant is None:  # not in the queue, where the slow one would be granted first
                 grant = mine.try_acquire(holder=f"n{number}", write_paths=["bin/run.sh"])
             found = (root / "bin/run.sh").read_bytes()
             if not found.endswith(CONTENT):
@@ -516,7 +516,7 @@ def test_of_many_concurrent_requests_that_meet_half_an_edit_each_finds_the_files
 
 @LINUX
 def test_half_an_edit_of_a_dead_owner_is_not_committed(manager: LockManager, root: Path) -> None:
-    """Putting it back would not help: what is staged may be half an edit already."""
+    """Restoring it would not help: half an edit may be staged already."""
     left_half_done(manager, root)
     (held,) = commit_check._of_others(str(root), ["bin/run.sh", "empty"], {})
     assert (held.name, held.grant.holder.id) == ("bin/run.sh", "blog-posts-7")
@@ -761,7 +761,7 @@ def test_a_closed_folder_where_a_file_was_is_removed(root: Path) -> None:
 
 
 def _as_nobody(root: Path, act: Callable[[], None]) -> None:
-    """Do something in another process, as a user without rights, who owns what is below."""
+    """Run a function in another process, as an unprivileged user that owns the files below."""
     nobody = 65534
     top = root
     while top != Path("/tmp") and top != Path("/"):

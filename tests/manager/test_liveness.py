@@ -1,4 +1,4 @@
-"""Who is dead: real processes, killed, orphaned, hidden, renamed and replaced."""
+"""Which owners are dead: real processes, killed, orphaned, hidden, renamed and replaced."""
 
 from __future__ import annotations
 
@@ -454,7 +454,7 @@ def test_an_ordinary_user_finds_the_marks_of_its_own_processes(children: Childre
     def judged() -> bool:
         become_nobody()
         child = subprocess.Popen(["sleep", "60"], env=marked(mark))
-        # Whoever changed its user is closed to others, and so is its child until it has begun.
+        # A process that changed its user is unreadable to others, and so is its child at first.
         until(lambda: os.access(f"/proc/{child.pid}/environ", os.R_OK))
         found = not is_dead(dead, (mark,))
         child.kill()

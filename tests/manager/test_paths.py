@@ -60,7 +60,7 @@ def refusal(tree: Tree | Words, text: str | os.PathLike[str], **options: str) ->
     return caught.value
 
 
-# What a place says
+# The fields of a place
 
 
 def test_an_existing_file_has_its_key_its_spelling_its_real_path_and_its_inode(

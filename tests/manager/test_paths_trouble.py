@@ -196,7 +196,7 @@ def test_where_one_may_not_look_there_is_no_key_but_a_clear_word(public: Path) -
 
 
 def in_own_mounts(script: str, *arguments: str) -> list[str]:
-    """Run a shell script in which `$0` is Python, and mounts are seen by nobody else."""
+    """Run a shell script in which `$0` is Python, and mounts are invisible to other processes."""
     done = subprocess.run(
         ["unshare", "-m", "sh", "-ec", script, sys.executable, *arguments],
         capture_output=True, text=True, timeout=60, check=False,

@@ -1,4 +1,4 @@
-"""What replacing a file promises: whole or not at all, links, modes, and power cuts."""
+"""The promises of replacing a file: all or nothing, links, modes, and power failures."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def test_a_file_of_another_user_is_replaced_without_its_owner(
 
 
 def synced(file: Path, monkeypatch: pytest.MonkeyPatch, *, durable: bool) -> list[str]:
-    """What is synced, and when in relation to the rename."""
+    """The syncs, and their order relative to the rename."""
     said: list[str] = []
     sync, rename = os.fsync, os.replace
 

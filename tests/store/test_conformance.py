@@ -159,7 +159,7 @@ def test_every_check_says_what_it_shows() -> None:
     assert set(conformance.CHECKS) < set(conformance.SHARED_CHECKS)
 
 
-# No store has rules of its own: what is decided must not depend on where it is kept
+# No store has rules of its own: decisions must not depend on the store
 
 
 def told(scene: conformance.Scene) -> list[tuple[Any, ...]]:
@@ -167,7 +167,7 @@ def told(scene: conformance.Scene) -> list[tuple[Any, ...]]:
 
 
 def test_releasing_the_root_means_the_same_for_resources_on_both_stores(tmp_path: Path) -> None:
-    """The root contains no resource; whoever waits for one is not met on the way."""
+    """The root contains no resource, so a release of it does not examine waits for one."""
     events = []
     for store in ("memory", "sqlite"):
         with conformance.Scene(opener(store, tmp_path)) as scene:

@@ -1,9 +1,9 @@
 """`kill -9` and failing disks at every moment: the next process opens the ledger and trusts it.
 
-Children are killed again and again while they take, renew and give back (hundreds of times in
+Children are killed again and again while they acquire, renew and release (hundreds of times in
 `fights/test_many_crashes.py`); killed and stopped inside the gate; killed at exact system calls;
-and made to fail at exact system calls. What they were told before is always there, what they were
-not told never half.
+and made to fail at exact system calls. Every confirmed change is there afterwards, and an
+unconfirmed one is complete or absent.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def trust_after(root: Path, auditor: Auditor, name: int, pid: int) -> bool:
         for path in SHARED:
             if path in keys:
                 outcome = manager.ask("next", write_paths=[root / path])
-                if isinstance(outcome, Refusal):  # by one who is alive and had waited for it
+                if isinstance(outcome, Refusal):  # by a live process that had waited for it
                     holders = {conflict.grant_id for conflict in outcome.conflicts}
                     assert not holders & {dead.id for dead in held}, "a dead owner blocks"
                 else:
@@ -225,7 +225,7 @@ def test_a_process_stopped_inside_the_gate_is_named_at_the_deadline_and_its_deat
         assert busy.fields["pid"] == child.pid
         assert str(child.pid) in busy.message
         assert f"kill -CONT {child.pid}" in busy.hint
-        # Reading goes on meanwhile: nobody is kept from seeing who holds what.
+        # Reading continues meanwhile: every process can see the locks.
         assert [grant.holder for grant in manager.active_grants()] == ["inside"]
 
         child.kill()
@@ -340,7 +340,7 @@ WRITES = ("pwrite64", "fdatasync", "ftruncate")
 
 
 def life(root: Path, prefix: list[str], log: Path) -> list[list[str]]:
-    """One child's life under strace; what it said."""
+    """One child's life under strace, and its output."""
     ran = subprocess.run(
         [*prefix, "-o", str(log), sys.executable, "-c", PRELUDE + LIFE, str(root)],
         capture_output=True,
@@ -371,7 +371,7 @@ def moments(count: int, most: int) -> list[int]:
 
 
 def truth_holds(root: Path, said: list[list[str]]) -> None:
-    """What was promised is in the ledger, and the ledger is whole."""
+    """Every confirmed change is in the ledger, and the ledger is intact."""
     with LockManager.open(root) as manager:
         Auditor().check(manager)
         acquired = {
@@ -395,7 +395,7 @@ def truth_holds(root: Path, said: list[list[str]]) -> None:
 
 def test_an_error_of_the_disk_at_any_system_call_breaks_no_promise(tmp_path: Path) -> None:
     counts = calls_of(fresh(tmp_path, "counted"), needs_strace(), tmp_path / "log")
-    # Once, or for ever from then on.
+    # Once, or from then on.
     cases = [
         (call, f"error={('ENOSPC', 'EIO')[number % 2]}:when={when}{rest}")
         for call in WRITES

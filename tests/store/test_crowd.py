@@ -46,7 +46,7 @@ def test_twenty_concurrent_commands_all_get_their_locks(root: Path) -> None:
     assert [command.returncode for command in commands] == [0] * 20, set(told)
 
 
-# A place in line
+# A place in the queue
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_a_process_that_is_stopped_in_the_queue_keeps_no_other_out(
 
 
 def _places_taken(gate: Gate) -> int:
-    """How many processes stand in line, counted by the kernel."""
+    """The number of processes in the queue, counted by the kernel."""
     locks = Path("/proc/locks").read_text().splitlines()
     return sum("OFDLCK" in line and f":{gate.inode[1]} " in line for line in locks)
 

@@ -1,13 +1,13 @@
-"""Processes that fight over files, some of them stopped, some killed: nobody is in twice.
+"""Processes that contend for files, some of them stopped, some killed: never two holders.
 
-The judge is what stands in the guarded files, not our own ledger. Whoever has a file for writing
-puts its mark into it, counts a number in it up by reading and writing, and takes the mark out.
-Somebody else's mark in a file that I hold, my own mark gone, a number that was written twice, a
-token that is smaller than the one before: each of these means that two were in.
+The contents of the guarded files decide, not our own ledger. A process with a write lock on a file
+puts its mark into the file, increments a number in it by reading and writing, and removes the mark.
+Another's mark in a locked file, a missing mark of its own, a number that was written twice, a
+smaller token than the one before: each of these means that there were two holders.
 
-A process that is stopped for longer than its lease cannot know that it lost it. It would write
-when it goes on; so every write of these is a rename inside `fenced`. The same fight without that
-must go wrong, or these tests would prove nothing. `fights/test_long_fight.py` goes on for longer.
+A process that is stopped for longer than its lease cannot know that it lost the lease. It would
+write when it continues; so every write here is a rename inside `fenced`. The same fight without
+that must fail, or these tests would prove nothing. `fights/test_long_fight.py` runs for longer.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ say("ended")
 
 
 class Arena:
-    """A repository with guarded files, those who fight over it, and the verdict of the files."""
+    """A repository with guarded files, the contenders, and the verdict of the files."""
 
     def __init__(self, crowd: Crowd, root: Path, files: list[str], *, fence: str) -> None:
         self.crowd = crowd
@@ -195,7 +195,7 @@ class Arena:
         left = [child for child in self.fighters if child.pid not in self.killed]
 
         def have_ended() -> bool:
-            # All of them at once: whoever was stopped inside the gate keeps all others waiting.
+            # All of them together: a process that was stopped inside the gate blocks all others.
             for child in left:
                 if state_of(child.pid) == "T":
                     child.resume()
@@ -233,7 +233,7 @@ class Arena:
             last, token_before = counter, token
         content = json.loads((self.root / file).read_text())
         missing += content["counter"] - last
-        # One that is killed right after its write had no time to tell.
+        # A process killed right after its write had no time to report it.
         if not 0 <= missing <= len(self.killed):
             found.append(f"{file}: {missing} counts are missing")
         return found
@@ -247,7 +247,7 @@ class Arena:
         )
 
     def _may_be_left(self, pid: int, token: str, at: float) -> bool:
-        """A mark is left behind by the killed, and by one who noticed that it had lost."""
+        """Killed processes leave their marks behind, and so do those that noticed their loss."""
         if pid in self.killed:
             return self.killed[pid] <= at
         owner = next(child for child in self.fighters if child.pid == pid)
@@ -299,7 +299,7 @@ def disturb(arena: Arena, sleepers: list[Child], victims: list[Child], seconds: 
                 if now >= resume_at[child]:
                     del resume_at[child]
                     child.resume()
-            elif state_of(child.pid) == "T":  # by itself, between its check and its write
+            elif state_of(child.pid) == "T":  # on its own, between its check and its write
                 stops += 1
                 resume_at[child] = now + dice.uniform(1.2, 2.5) * SHORT_TTL
             elif dice.random() < 0.1:
@@ -368,7 +368,7 @@ def test_a_process_stopped_between_check_and_write_does_harm_only_without_the_fe
 
 
 def stopped_after_its_check(sleeper: Child) -> None:
-    """Wait until it has checked, is about to write, and stands still for the next time."""
+    """Wait until it has checked, is about to write, and has stopped again."""
     until(
         lambda: state_of(sleeper.pid) == "T" and sleeper.lines()[-1].startswith("pausing"),
         "the sleeper stops between its check and its write",

@@ -1,6 +1,6 @@
-"""Forks, threads, signals and several managers: one ledger, and everybody is who they are.
+"""Forks, threads, signals and several managers: one ledger, and each holder keeps its identity.
 
-Whatever forks does so in a child of its own, as a test runner with threads must not.
+Tests that fork do so in a child process, because a test runner with threads must not fork.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from holdfast.core.model import SECOND, Grant
 pytestmark = LINUX_ONLY
 
 THREADS = 16
-#: Each costs a new process; the first few tell enough.
+#: Each needs a new process; the first few are enough.
 INTERRUPTS_LISTED_MAX = 5
 
 
@@ -81,7 +81,7 @@ def test_a_forked_child_is_another_holder_and_both_go_on(crowd: Crowd, root: Pat
     assert child.words("parent-still") == [["True"]]
     token, id = child.words("parent-later")[0]
     assert int(token) > int(child.words("child-token")[0][0])
-    # The child closed what it had inherited; what the parent wrote since is there for others.
+    # The child closed its inherited files; the parent's later commits are there for others.
     with LockManager.open(root) as manager:
         assert id in [grant.id for grant in manager.active_grants()]
         assert manager.try_acquire(holder="agent-1", write_paths=[root / "x"]) is None
@@ -644,7 +644,7 @@ os._exit(0)
 def test_an_interrupt_at_any_moment_leaves_nothing_behind(
     crowd: Crowd, root: Path, name: str
 ) -> None:
-    """No shut gate, no manager that cannot be used, no ticket, no grant that nobody knows of."""
+    """No locked gate, no unusable manager, no leftover ticket, no grant without a holder."""
     left: list[str] = []
     first = 1
     while len(left) < INTERRUPTS_LISTED_MAX:

@@ -34,7 +34,7 @@ def ledger(root: Path) -> Path:
 
 
 def hear(program: Child, first: str) -> list[str]:
-    """What a program says, in whichever of its processes."""
+    """The output of a program, from all of its processes."""
     until(lambda: program.words(first) or program.trouble.read_text(), f"it says {first}")
     assert program.words(first), program.story()
     return program.words(first)[-1]
@@ -639,7 +639,7 @@ def test_a_child_forked_at_the_gate_has_a_ledger_after_the_call_that_failed(
     assert program.words("again") == [["True"]], program.story()
 
 
-#: The module's own lock is what another thread holds while it imports: held here without one.
+#: Another thread would hold the module's own lock during an import: here it is held without one.
 IMPORTING = """
 import pathlib, threading
 from importlib import _bootstrap

@@ -1,4 +1,4 @@
-"""What a call costs depends on what it asks for, not on how much is held.
+"""The cost of a call depends on its request, and not on the number of locks.
 
 Work is counted, not timed: calls of Python functions, and steps of the
 database (in fifties, which take about as long as a call).
@@ -70,7 +70,7 @@ def work(manager: LockManager, do: Callable[[], object]) -> int:
         nonlocal count
         count += what in ("call", "c_call")
 
-    do()  # what is done once is not counted
+    do()  # work that is done only once is not counted
     if isinstance(manager.store, SqliteStore):
         manager.store.connection.set_progress_handler(step, 50)
     sys.setprofile(called)
@@ -227,7 +227,7 @@ def test_the_index_of_inodes_is_made_when_it_is_needed(tmp_path: Path) -> None:
         assert indexes() == ["live_by_inode"]
 
 
-# Who is counted
+# Which holders are counted
 
 
 def test_the_dead_and_the_own_are_not_named(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Everything that can be wrong with the ledger's file, each with its own error and a way out.
 
-What had been granted before is still there when the trouble is over, wherever that is promised.
+Earlier grants are still there when the trouble is over, wherever that is promised.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from holdfast import (
 from holdfast.core import rules
 from holdfast.store import schema
 
-#: Lives by its ttl alone, so its grants outlast every process and every trouble.
+#: Only the ttl ends its grants, so they outlast every process and every trouble.
 SOMEBODY = Holder(id="somebody")
 
 IS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
@@ -71,7 +71,7 @@ def still_there(root: Path, ids: list[str]) -> None:
 
 
 def is_sensible(error: StoreError, path: Path | str) -> None:
-    """A sentence that names what it is about, and a next step."""
+    """A sentence that names the file, and a next step."""
     assert str(path) in error.message
     assert len(error.hint) > 10
     assert error.to_dict()["code"] == error.code
@@ -294,7 +294,7 @@ def test_a_log_that_is_damaged_in_the_middle_leaves_a_whole_ledger_and_growing_t
         assert database.execute("pragma integrity_check").fetchone() == ("ok",)
 
 
-# Somebody else's
+# Another program's
 
 
 @pytest.mark.parametrize("version", [0, 1, 7])
@@ -507,7 +507,7 @@ def test_a_full_disk_can_still_be_looked_at_and_opened(mount: Callable[[str], Pa
         with LockManager.open(disk) as manager:
             assert [grant.id for grant in manager.active_grants()] == ids
     except StoreFullError:
-        pass  # no room even for the index of the log: said as what it is
+        pass  # no space even for the index of the log: reported as such
     filler.unlink()
     still_there(disk, ids)
 
@@ -757,7 +757,7 @@ def test_a_copy_of_the_whole_folder_is_as_good_as_the_original(crowd: Crowd, roo
     still_there(root, ids)
 
 
-# Somebody else has it open
+# Another program has it open
 
 BROWSER = """
 import sqlite3

@@ -1,9 +1,9 @@
 """One state machine drives the memory and the sqlite store together and compares every step.
 
 Both get the same commands, the same clock and the same processes. After every step they must
-have answered the same, written the same events and be in the same state; that state must be the
-fold of the events, and keep the promises of the rulebook, which are written down here once more
-and independently of it. `fights/test_long_agreement.py` tries twenty times as many histories.
+have given the same answers, written the same events and be in the same state; that state must be
+the fold of the events, and keep the promises of the rules, which are stated here again
+independently. `fights/test_long_agreement.py` tries twenty times as many histories.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from holdfast.manager.clock import FakeClock
 from holdfast.testing.conformance import Processes, Scene, state_of
 
 KEYS = ["a", "a/x", "a/y", "a/x/z", "a-x", "b", "b2", ".", "port:1", "worktree:w"]
-#: Two names of one file, once somebody has made the second one.
+#: Two names of one file, once the second one exists.
 INODES = {"b": "inode:1", "b2": "inode:1"}
 NAMES = ["ann", "bob", "cid", "dee"]
 RUNNER, MARK = "runner", "RUN=1"
@@ -50,11 +50,11 @@ wants = st.lists(
 ttls = st.sampled_from([None, None, 5.0, 60.0, 1800.0])
 spans = st.sampled_from([0.0, 0.000001, 1.0, 1.0, 4.999999, 5.0, 30.0, 60.0, 600.0])
 picks = st.integers(0, 1_000_000)
-rarely = st.integers(0, 3)  # done when it is 0: what clears the table must not happen all the time
+rarely = st.integers(0, 3)  # done when it is 0: a step that clears the table must be rare
 
 
 class Watched(Scene):
-    """A scene that remembers what was decided last."""
+    """A scene that remembers its last decision."""
 
     decision: Decision[Any] | None = None
 
@@ -114,7 +114,7 @@ class StoresAgree(RuleBasedStateMachine):
         return ours
 
     def learn(self) -> None:
-        """Read what both have written since the last time."""
+        """Read the events that both have written since the last call."""
         head = self.table.head
         ours, theirs = self.memory.history(head), self.sqlite.history(head)
         assert _plain(ours) == _plain(theirs)
@@ -190,7 +190,7 @@ class StoresAgree(RuleBasedStateMachine):
             self.both(lambda scene: scene.steal(request))
 
     def something_held(self, pick: int, mode: str) -> list[tuple[str, str]]:
-        """A key that somebody holds, wanted in some mode."""
+        """A held key, requested in some mode."""
         grants = self.table.grants()
         grant = grants[pick % len(grants)]
         key = grant.keys[pick % len(grant.keys)]
@@ -220,7 +220,7 @@ class StoresAgree(RuleBasedStateMachine):
         request = self.request(who, wanted, ttl=ttl)
         self.both(lambda scene: scene.steal(request))
 
-    # Give back
+    # Release
 
     @precondition(lambda self: self.table.grants())
     @rule(pick=picks, dice=st.booleans())
@@ -325,7 +325,7 @@ class StoresAgree(RuleBasedStateMachine):
     @precondition(lambda self: not any("b" in t.request.keys for t in self.table.queue()))
     @rule()
     def a_file_gets_a_second_name(self) -> None:
-        self.linked = True  # and nobody still asks as if it had only one
+        self.linked = True  # and no request still treats it as having only one
         self.asked = [request for request in self.asked if "b" not in request.keys]
 
     @rule(there=st.booleans())
@@ -353,7 +353,7 @@ class StoresAgree(RuleBasedStateMachine):
             assert [one.repeats for one in ours] == [one.repeats for one in theirs]
             assert state_of(fold(theirs)) == self.sqlite.state()
 
-    # What must be true after every step
+    # The invariants after every step
 
     @invariant()
     def both_are_in_the_state_that_the_events_lead_to(self) -> None:
@@ -421,7 +421,7 @@ def _outcome(act: Callable[[Scene], Any], scene: Scene) -> Any:
 
 
 def _plain(events: Iterable[Event]) -> list[tuple[Any, ...]]:
-    """Events as everybody can read them, whether they come from JSON or not."""
+    """Events as plain data, whether they come from JSON or not."""
     return [(e.seq, e.type, e.version, e.at, json.loads(json.dumps(dict(e.data)))) for e in events]
 
 
@@ -466,7 +466,7 @@ TestStoresAgree = StoresAgree.TestCase
 def test_both_stores_list_conflicts_in_the_same_order(
     tmp_path: Path, held: list[tuple[Any, str]], wanted: Any
 ) -> None:
-    """People see the first few; and what is decided must not depend on where it is kept."""
+    """People see the first few; and decisions must not depend on the store."""
     folder = Path(mkdtemp(dir=tmp_path))
     clock, processes = FakeClock(), Processes()
     told, events = [], []
@@ -488,7 +488,7 @@ def test_both_stores_list_conflicts_in_the_same_order(
 
 
 def test_a_wait_for_everything_is_no_longer_because_a_request_waits_for_a_resource() -> None:
-    """To a store that keeps its keys in order, what is below the root are all of them."""
+    """To a store with sorted keys, everything is below the root."""
     state = StoresAgree()
     try:
         state.begin()

@@ -1,7 +1,7 @@
-"""Who waits is woken, not by looking again and again; and whoever is not woken looks in the end.
+"""A waiter is woken instead of polling; one that is not woken polls in the end.
 
-Times here only tell a wake-up from the slow look that comes once a second. How quick a wake-up
-is, the benchmarks measure.
+Times here only distinguish a wake-up from the slow poll once a second. The benchmarks measure how
+fast a wake-up is.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def made(root: Path) -> Path:
 
 
 def ready(crowd: Crowd, root: Path) -> Child:
-    """One who will wait for `x` when told, and give it back when told again."""
+    """A process that waits for `x` on command, and releases it on the next command."""
     waiter = crowd.start(WAITER, root, name="waiter")
     waiter.wait_for("ready")
     return waiter
@@ -60,7 +60,7 @@ def sockets(root: Path) -> list[Path]:
 
 
 def hand_over(manager: LockManager, waiter: Child, root: Path) -> float:
-    """Hold, let the other wait, give back: how long it took until it knew. It gives back, too."""
+    """Hold, let the other wait, release: how long it took to notice. It releases, too."""
     number = len(waiter.words("granted"))
     grant = manager.try_acquire(holder="first", write_paths=[root / "x"])
     assert grant is not None
@@ -113,7 +113,7 @@ def test_a_waiter_sleeps_until_it_is_called(crowd: Crowd, root: Path) -> None:
 
 
 def switches(pid: int) -> int:
-    """How often a process went to sleep by itself."""
+    """How often a process went to sleep voluntarily."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("voluntary_ctxt_switches"):
             return int(line.split()[1])
@@ -255,7 +255,7 @@ def test_dead_waiters_delay_no_request_and_their_addresses_are_swept(
 
 
 def test_waiting_requests_notice_that_a_holder_died(crowd: Crowd, root: Path) -> None:
-    """Nobody calls them: the slow look finds it out."""
+    """No process wakes them: the slow poll notices it."""
     holder = ready(crowd, root)
     holder.tell()
     holder.wait_for("granted")
