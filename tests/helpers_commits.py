@@ -1,8 +1,8 @@
 """Real agents at a real git: programs with the names of clients, whose shells commit.
 
-An agent is a process that is called like its client, detached from whoever runs the tests. What it
-edits it asks the hook for, with the client's own JSON; what its shell runs has the environment that
-the client gives, and that process above it.
+An agent is a process with the name of its client, detached from the process that runs the tests. It
+asks the hook for each file that it edits, with the client's own JSON. Commands of its shell have
+the environment that the client sets, and that process above them.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from holdfast import LockManager
 from holdfast.core.model import agent_key
 from holdfast.gate.git import git_hooks
 
-#: Runs what it is told, line by line, until nobody tells it anything any more. A terminal that it
-#: is given becomes its own, for it has none yet.
+#: Runs the commands that it reads, line by line, until its input ends. A terminal that it opens
+#: becomes its controlling one, since it has none yet.
 PROGRAM = """
 import json, os, subprocess, sys
 terminal = [os.open(name, os.O_RDWR) for name in sys.argv[1:]]
@@ -40,7 +40,7 @@ FOREIGN = ("CLAUDE", "CODEX", "GIT_", "HOLDFAST", "PRE_COMMIT", "AI_AGENT")
 
 
 class Done(NamedTuple):
-    """How something ended that an agent ran."""
+    """How a command of an agent ended."""
 
     code: int
     said: str
@@ -48,7 +48,7 @@ class Done(NamedTuple):
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """The environment without anything of whoever runs the tests, and with settings for git."""
+    """The environment without variables of the process that runs the tests, with git settings."""
     (folder / "gitconfig").write_text(
         "[user]\n\tname = Ann\n\temail = ann@example.org\n[init]\n\tdefaultBranch = main\n"
     )
@@ -59,7 +59,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 class Actor:
-    """One program with a shell: an agent's client, or whatever a person types into."""
+    """One program with a shell: an agent's client, or a person's terminal."""
 
     def __init__(self, repo: Repo, program: str, session: str = "", terminal: str = "") -> None:
         self.repo = repo
@@ -78,7 +78,7 @@ class Actor:
         self.process.wait(30)
 
     def shell(self, agent: str = "") -> dict[str, str]:
-        """What the client puts into the environment of its shells."""
+        """The variables that the client sets for its shells."""
         if self.client == "claude":
             return {"CLAUDECODE": "1", "CLAUDE_PID": str(self.pid),
                     "CLAUDE_CODE_SESSION_ID": self.session}  # fmt: skip
@@ -90,7 +90,7 @@ class Actor:
         self, *words: object, at: Path | None = None, text: str = "", agent: str = "",
         env: Mapping[str, str] | None = None,
     ) -> Done:  # fmt: skip
-        """Run something as the client's shell does; or with an environment of one's own."""
+        """Run a command as the client's shell does, or with another environment."""
         told = {**self.repo.env, **(self.shell(agent) if env is None else env)}
         line = json.dumps([list(map(str, words)), str(at or self.repo.root), told, text])
         assert self.process.stdin is not None
@@ -105,8 +105,8 @@ class Actor:
         return done
 
     def lease(self, *names: str, agent: str = "", at: Path | None = None) -> None:
-        """Ask the hook for files, as the client does before it edits them; and say that it is done,
-        as if nothing had to be changed."""
+        """Ask the hook for files, as the client does before it edits them, and report the edit as
+        done, as if nothing had to be changed."""
         for name in names:
             self._tell("PreToolUse", name, agent, at)
             self._tell("PostToolUse", name, agent, at)
@@ -151,7 +151,7 @@ class Actor:
         until(lambda: state_of(self.pid) in "ZX", "it is gone")  # its files are closed before that
 
     def close(self) -> None:
-        """Let it end, and wait for that."""
+        """End it, and wait for that."""
         for pipe in (self.process.stdin, self.process.stdout):
             assert pipe is not None
             if pipe is self.process.stdout and not pipe.closed:
@@ -171,7 +171,7 @@ class Repo:
         self.git("init", "--quiet")
 
     def git(self, *words: object, at: Path | None = None) -> str:
-        """git by nobody whom any hook would know; hooks do not run."""
+        """Run git as no agent, and without hooks."""
         done = subprocess.run(
             ["git", "-c", f"core.hooksPath={os.devnull}", *map(str, words)], env=self.env,
             cwd=at or self.root, capture_output=True, text=True, timeout=60, check=False,
@@ -203,7 +203,7 @@ class Repo:
         return made
 
     def held(self, at: Path | None = None) -> dict[str, str]:
-        """Who holds which file: agents by their keys."""
+        """The holder of each file: agents by their keys."""
         with LockManager.open(at or self.root) as manager:
             return {
                 path: grant.owner.key if grant.owner.client else grant.holder
@@ -212,7 +212,7 @@ class Repo:
             }
 
     def name(self, key: str) -> str:
-        """What an agent is called that holds something."""
+        """The name of an agent that holds something."""
         with LockManager.open(self.root) as manager:
             names = {grant.owner.id for grant in manager.active_grants() if grant.owner.key == key}
         assert len(names) == 1, names

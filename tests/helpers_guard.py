@@ -21,7 +21,7 @@ from holdfast.gate.rulebook import agent_records
 from holdfast.manager import transactions
 from stage import Actor, Stage, settled
 
-#: First the Python that runs the tests, and none that has to look for one first.
+#: The Python that runs the tests comes first, not a shim that looks for one.
 _PYTHONS = os.path.dirname(os.path.realpath(sys.executable))
 ENV = {
     "PATH": f"{_PYTHONS}{os.pathsep}{os.environ['PATH']}", "HOME": "/nonexistent", "LC_ALL": "C",
@@ -63,7 +63,7 @@ def _model(root: Path) -> Path:
 
 
 def copied(model: Path, root: Path) -> Path:
-    """A copy of a repository, in which git finds every file as it knows it."""
+    """A copy of a repository, in which git considers every file unchanged."""
     shutil.copytree(model, root, symlinks=True, dirs_exist_ok=True)
     subprocess.run(["git", "update-index", "-q", "--refresh"], cwd=root, env=ENV, check=True)
     return root
@@ -87,19 +87,19 @@ class Worker(Actor):
         )
 
     def ask(self, command: str, cwd: str = "") -> Answer:
-        """What the guard says before a command."""
+        """The guard's answer before a command."""
         return guard.around(
             self.intent(SHELL, command, cwd), self.gate(), self.stage.manager, self.stage.settings
         )
 
     def ended(self, command: str, cwd: str = "", *, event: str = SHELLED) -> Answer:
-        """What it says afterwards."""
+        """Its answer afterwards."""
         return guard.around(
             self.intent(event, command, cwd), self.gate(), self.stage.manager, self.stage.settings
         )
 
     def run(self, command: str, cwd: str = "", *, code: int | None = 0) -> Answer:
-        """The whole of it: asked, run if it may be, and looked at."""
+        """The whole of it: ask, run if allowed, and check."""
         said = self.ask(command, cwd)
         if said.kind not in ("allow", "quiet"):
             return said
@@ -119,14 +119,14 @@ class Worker(Actor):
         return said
 
     def pending(self) -> str:
-        """What it hears of damage with its next event."""
+        """What it is told of damage with its next event."""
         gate = self.gate()
         told = guard.pending(self.stage.manager, gate)
         gate.live_on()
         return told()
 
     def settle(self, event: str = STOP) -> str:
-        """What a person reads of its commands of whose end nobody heard."""
+        """What the user is told about its commands whose end was not reported."""
         gate = self.gate()
         told = guard.settle(self.intent(event, ""), gate, self.stage.manager)
         gate.live_on()
@@ -134,7 +134,7 @@ class Worker(Actor):
 
 
 class Session:
-    """A session of a client, which tells the door what its hooks would be told."""
+    """A session of a client, which sends the door the events of its hooks."""
 
     def __init__(self, name: str, home: Path, client: str = "claude") -> None:
         self.name = name
@@ -142,7 +142,7 @@ class Session:
         self.client = client
 
     def tell(self, event: str, cwd: Path | None = None, **more: Any) -> dict[str, Any]:
-        """What the hook prints."""
+        """The hook's output for an event."""
         said = {"session_id": self.name, "cwd": str(cwd or self.home), "hook_event_name": event,
                 **more}  # fmt: skip
         env = {"CLAUDE_PID": str(os.getpid()), "CLAUDE_PROJECT_DIR": str(self.home)}
@@ -160,7 +160,7 @@ class Session:
         return refusal(self.tool("PreToolUse", "Bash", {"command": command}, cwd=cwd))
 
     def run(self, command: str, cwd: Path | None = None, *, code: int | None = 0) -> str:
-        """Ask, run it if it may, and what is said to the agent: a refusal, or what it did."""
+        """Ask, run if allowed, and return what the agent is told: a refusal, or what it did."""
         fields = {"command": command}
         said = self.tool("PreToolUse", "Bash", fields, cwd=cwd)
         if refusal(said):
@@ -173,7 +173,7 @@ class Session:
         return "\n".join(filter(None, told))
 
     def write(self, file: Path, text: str = "new\n") -> str:
-        """Why a file may not be written with the client's tool; if it may, it is."""
+        """Write a file with the client's tool if that is allowed, else the reason why not."""
         if self.client == "codex":
             lines = "".join(f"+{line}\n" for line in text.splitlines())
             patch = f"*** Begin Patch\n*** Add File: {file}\n{lines}*** End Patch\n"
@@ -201,7 +201,7 @@ def context(said: dict[str, Any]) -> str:
 
 
 def owners(root: Path) -> dict[str, str]:
-    """Who holds what in a repository: agents by client and session, whatever they are called."""
+    """The holders in a repository: agents by client and session, not by name."""
     with LockManager.open(root) as manager:
         return {
             path: f"{one.owner.client}:{one.owner.session}" if one.owner.client else one.holder
@@ -211,7 +211,7 @@ def owners(root: Path) -> dict[str, str]:
 
 
 def called(root: Path, session: str, client: str = "claude") -> str:
-    """What people call a session in a repository."""
+    """The name that people see for a session in a repository."""
     with LockManager.open(root) as manager:
         known = transactions.look(
             manager, lambda view: agent_records.known(view, agent_key(client, session))
@@ -221,7 +221,7 @@ def called(root: Path, session: str, client: str = "claude") -> str:
 
 
 def gated(root: Path) -> Path:
-    """A small project with a ledger, in which nobody is held for long."""
+    """A small project with a ledger, in which no call is held open for long."""
     made_repository(root)
     (root / ".holdfast").mkdir()
     (root / "holdfast.toml").write_text("[gate]\nhold_seconds = 0\n")
@@ -234,7 +234,7 @@ def text(shop: Shop, path: str) -> str:
 
 
 def sneaky(path: str, what: str = "sneaky") -> str:
-    """A program of which nobody can see what it writes."""
+    """A program whose writes its command line does not show."""
     code = f"import sys; open(sys.argv[1], 'a').write({what!r} + chr(10))"
     return f"python3 -c {shlex.quote(code)} $(echo {path})"
 

@@ -1,8 +1,9 @@
-"""The small world in which the commands of the corpus are read and run, and how a row is written.
+"""The small world in which the commands of the corpus are read and run, and the form of a row.
 
-`runs(…)` rows are also given to a real shell, in a copy of the world, and what has changed then
-must be what was foretold. `reads(…)` rows are only read: they need a network, a tool or a history
-that a test has not. Paths are relative to the world; a slash at the end means everything below.
+`runs(…)` rows are also given to a real shell, in a copy of the world, and the files that it changes
+must be those predicted. `reads(…)` rows are only read: they need a network, a tool or a history
+that a test does not have. Paths are relative to the world; a slash at the end means everything
+below.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-#: A folder that every system has: nobody can go to one that is not there.
+#: A folder that every system has: `cd` to a missing one fails.
 HOME = "/var/tmp"
 
 PATCH = """\
@@ -62,7 +63,7 @@ WORLD = {
 
 
 def build(root: Path) -> None:
-    """Make the world: files, an empty folder, a link to a folder, marks of a repository."""
+    """Make the world: files, an empty folder, a link to a folder, a repository's `.git`."""
     for name, text in WORLD.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -35,7 +35,7 @@ class Way:
         settled(self.root / FILE)
 
     def outcome(self, said: str) -> str:
-        """How it ended for the file, after what was said to its writer."""
+        """The outcome for the file, judged by what its writer was told."""
         kept = (self.root / FILE).exists() and (self.root / FILE).read_text() == "ann\n"
         if said.startswith("Refused"):
             assert kept
@@ -65,7 +65,7 @@ class Way:
         return fields
 
     def harm(self) -> None:
-        """What runs at this moment writes the file."""
+        """Let the running program write the file."""
         sh(self.root, f"echo harm > {FILE}")
 
 
@@ -164,7 +164,7 @@ def failing(way: Way) -> str:
 def background(way: Way) -> str:
     way.held()
     fields = way.start("npm run watch", run_in_background=True)
-    if way.client == "codex":  # its hook is told at the end
+    if way.client == "codex":  # its hook is called at the end
         way.harm()
         return way.outcome(context(way.bob.tool("PostToolUse", "Bash", fields)))
     way.bob.tool("PostToolUse", "Bash", fields, tool_response={"backgroundTaskId": "b"})
@@ -221,7 +221,7 @@ def sandboxed(way: Way) -> str:
     return way.outcome("Refused" if done.returncode else "")
 
 
-#: Each row by how it starts.
+#: Each row by its first words.
 WAYS: dict[str, Callable[[Way], str]] = {
     "the client's own edit tools": edit_tools,
     "`>`, `>>`, `tee`": plain,

@@ -1,8 +1,8 @@
-"""Commits under hook managers that put unstaged work aside: the real pre-commit framework, and one
-of which we do not know that it obeys. Real agents, the real git.
+"""Commits under hook managers that set unstaged work aside: the real pre-commit framework, and one
+that is not known to respect the index. Real agents, the real git.
 
-Whether anything was put aside is seen by the file itself: whoever takes it out of the work tree and
-puts it back writes it.
+The file itself shows whether it was set aside: to remove it from the work tree and restore it is to
+write it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ pytestmark = [
     ),
 ]
 
-#: Notes down that it ran, and what it saw.
+#: Records that it ran, and what it saw.
 SETTINGS = """repos:
 - repo: local
   hooks:
@@ -64,14 +64,14 @@ class Managed(Repo):
         assert done.code == 0, done
 
     def ran(self) -> list[str]:
-        """What the framework has seen in b.py, each time that it ran since the last question."""
+        """What the framework has seen in b.py, for each of its runs since the last call."""
         note = self.folder / "framework"
         lines = note.read_text().splitlines() if note.exists() else []
         note.unlink(missing_ok=True)
         return lines
 
     def left_over(self) -> list[str]:
-        """What is left of copies of the index."""
+        """The remaining copies of the index."""
         folder = self.root / ".git/holdfast"
         return sorted(file.name for file in folder.iterdir()) if folder.exists() else []
 
@@ -86,7 +86,7 @@ class Managed(Repo):
         return file
 
     def name_of(self, actor: Actor) -> str:
-        """What an agent is called by whoever meets its leases."""
+        """The name of an agent that others see in its leases."""
         with LockManager.open(self.root) as manager:
             holders = [grant.owner for grant in manager.active_grants()]
         (name,) = {one.id for one in holders if one.session == actor.session}
@@ -97,7 +97,7 @@ class Managed(Repo):
 
 
 class Untouched:
-    """Says whether nobody has written a file meanwhile."""
+    """Shows whether a file was written meanwhile."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -134,7 +134,7 @@ def person(repo: Managed) -> Actor:
 
 
 def unfinished(repo: Managed, ann: Actor, bob: Actor) -> Untouched:
-    """ann has something to commit, and bob is in the middle of something."""
+    """ann has something to commit, and bob has unfinished work."""
     ann.edit("a.py")
     ann.git("add", "a.py")
     bob.edit("b.py")
@@ -178,7 +178,7 @@ def test_a_committer_who_is_alone_has_the_checks_as_without_us(
 def test_an_agent_that_holds_nothing_yet_may_begin_while_the_framework_runs(
     repo: Managed, ann: Actor, bob: Actor, person: Actor
 ) -> None:
-    """What is written meanwhile is hidden as well."""
+    """Files written meanwhile are hidden as well."""
     repo.configure("sh -c 'echo begun > b.py'")
     repo.framework(person)
     repo.start("a.py", "b.py", "c.py")
@@ -241,7 +241,7 @@ def test_a_check_that_fails_leaves_everything_as_it_was(
 def test_what_others_write_while_it_runs_is_no_failure_of_the_check(
     repo: Managed, ann: Actor, bob: Actor, person: Actor
 ) -> None:
-    """Without us it takes every change in the meantime for one of its own."""
+    """Without us it takes every change meanwhile for one of its own."""
     repo.configure("sh -c 'echo meanwhile >> b.py'")
     repo.framework(person)
     repo.start("a.py", "b.py")
@@ -334,7 +334,7 @@ def test_a_conflict_that_was_solved_is_committed_under_the_framework(
 def test_part_of_a_file_that_an_agent_below_is_changing_is_refused(
     repo: Managed, ann: Actor, bob: Actor, person: Actor
 ) -> None:
-    """It would be put aside, and nothing can hide it: it is in the commit."""
+    """It would be set aside, and nothing can hide it: it is in the commit."""
     repo.configure()
     repo.framework(person)
     repo.start("a.py", "b.py")
@@ -371,7 +371,7 @@ def test_part_of_ones_own_file_is_set_aside_as_without_us(
 def test_in_a_sparse_checkout_nothing_is_set_aside_either(
     repo: Managed, ann: Actor, bob: Actor, person: Actor
 ) -> None:
-    """There git believes of a file that is there that it should be."""
+    """There git takes a file that exists for one that should exist."""
     repo.configure()
     repo.framework(person)
     repo.start("a.py", "b.py", "sub/c.py", "gone/d.py")
@@ -456,7 +456,7 @@ def test_prek_leaves_the_unfinished_work_of_others_alone_too(
 def test_the_framework_that_was_installed_after_us_is_ended_before_it_stashes(
     repo: Managed, ann: Actor, bob: Actor, person: Actor
 ) -> None:
-    """It runs what it found first, but goes on whatever that says."""
+    """It first runs the hook that it found, but ignores its result."""
     repo.configure()
     repo.start("a.py", "b.py")
     unharmed = unfinished(repo, ann, bob)
@@ -575,7 +575,7 @@ def test_a_hook_of_ones_own_is_where_the_framework_would_have_put_it(
 def test_a_hook_of_ones_own_is_not_lost_when_the_framework_is_installed_again(
     repo: Managed, ann: Actor, person: Actor
 ) -> None:
-    """It moves whatever it finds over what it found the first time."""
+    """It moves the hook that it finds over the one that it found the first time."""
     repo.configure()
     repo.hook("pre-commit", OWN)
     repo.framework(person)
@@ -593,7 +593,7 @@ def test_a_hook_of_ones_own_is_not_lost_when_the_framework_is_installed_again(
 
 # Others
 
-#: Puts everything aside, runs a task, puts everything back.
+#: Sets everything aside, runs a task, restores everything.
 OVERCOMMIT = """#!/bin/sh
 set -e
 git stash push --quiet --keep-index
@@ -662,7 +662,7 @@ def test_a_merge_under_such_a_manager_is_refused_too(repo: Managed, ann: Actor, 
 def test_with_such_an_index_git_itself_sets_nothing_aside(
     repo: Managed, ann: Actor, bob: Actor
 ) -> None:
-    """The same script under the name of one that is known to obey."""
+    """The same script under the name of a manager that is known to respect the index."""
     overcommit(repo)
     (repo.root / ".git/overcommit").rename(repo.root / ".git/lint-staged")
     repo.hook("pre-commit", "#!/bin/sh\n.git/lint-staged\n")

@@ -1,7 +1,7 @@
 """Two hundred more of the commands that agents type, each run without a gate and with one.
 
-What it really does decides: who is refused, or told of damage, would have hurt another or failed;
-and whoever hurts another is refused or told.
+The real effect decides: a command that is refused, or whose agent is told of damage, would have
+harmed another agent or failed; and one that harms another is refused or reported.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ COMMANDS = [
     "printf '%s\\n' a b > ab.txt",
     "test -d node_modules || mkdir node_modules; echo x > node_modules/x",
 ]
-#: Refused although the files are as before in the end: plainly written, or away for a moment.
+#: Refused although the files end up unchanged: plainly written, or missing for a moment.
 AS_BEFORE = ("touch src/a.py", "autoStash", "autostash", "stash pop")
 
 

@@ -28,7 +28,7 @@ pytestmark = [
 
 @pytest.fixture(scope="session")
 def modules() -> Path:
-    """The packages, fetched if they are not there yet."""
+    """The packages, fetched if they are missing."""
     return node_modules()
 
 
@@ -46,7 +46,7 @@ class Node(Managed):
         (self.root / "package.json").write_text(json.dumps({"private": True, **more}))
 
     def with_husky(self, person: Actor, **hooks: str) -> None:
-        """As `npx husky init` and a person make it."""
+        """The state that `npx husky init` and a person leave."""
         self.package(scripts={"prepare": "husky"})
         (self.root / ".husky").mkdir()
         for name, line in hooks.items():
@@ -136,7 +136,7 @@ def test_husky_that_comes_after_us_is_noticed_at_the_next_event_and_the_user_is_
 
 
 def said(actor: Actor, name: str) -> str:
-    """What the hook says to an edit that nobody minds."""
+    """The hook's answer to an edit without conflict."""
     fields = {"file_path": str(actor.repo.root / name), "content": ""}
     data = {
         "session_id": actor.session, "cwd": str(actor.repo.root), "tool_name": "Write",
@@ -150,7 +150,7 @@ def said(actor: Actor, name: str) -> str:
 def test_a_tracked_folder_of_husky_stays_as_it_is(
     repo: Node, ann: Actor, bob: Actor, person: Actor
 ) -> None:
-    """As its versions before 9 have it: the hooks that git runs are under version control."""
+    """As in versions before 9: the hooks that git runs are under version control."""
     shared = repo.root / ".husky"
     shared.mkdir()
     (shared / "pre-commit").write_text("#!/bin/sh\necho husky >> ../framework\n")
@@ -203,7 +203,7 @@ def test_an_agent_works_on_while_lint_staged_runs_for_another(
     first.start()
     until(lambda: (repo.folder / "begun").exists(), "its task has begun")
     bob.edit("b.py", content="later\n")
-    bob.edit("c.py")  # which it has not held before
+    bob.edit("c.py")  # which it did not hold before
     unharmed = [Untouched(repo.root / name) for name in ("b.py", "c.py")]
     (repo.folder / "go").touch()
     first.join()
@@ -217,8 +217,7 @@ def test_an_agent_works_on_while_lint_staged_runs_for_another(
 def test_a_task_of_lint_staged_that_does_not_end_well_leaves_everything_as_it_was(
     repo: Node, ann: Actor, bob: Actor, person: Actor, way: str
 ) -> None:
-    """It resets the work tree then, and puts its copy back; what others wrote since would be
-    lost."""
+    """It then resets the work tree and restores its copy; what others wrote since would be lost."""
     task = 'echo broken > "$1"; echo meanwhile >> b.py; '
     task += "exit 1" if way == "fails" else "kill -9 $PPID"
     repo.with_lint_staged(person, task)

@@ -144,7 +144,7 @@ def test_a_temporary_file_is_free_when_the_command_has_ended(shop: Shop) -> None
         assert worker.held() == [file]
     command = "sort nope.txt > tmp.txt && mv tmp.txt README.md"
     ann.run(command, code=2)
-    assert "tmp.txt" in ann.held()  # for it is still there
+    assert "tmp.txt" in ann.held()  # because it still exists
 
 
 def test_a_lease_on_a_file_that_was_never_made_ends_with_the_stop(shop: Shop) -> None:
@@ -168,7 +168,7 @@ def test_names_that_cannot_be_leased_pass(shop: Shop) -> None:
     [
         "git stash",  # a verb on the whole tree
         "echo x > app/z.py",  # a file that is free
-        "echo x > /tmp/holdfast-elsewhere",  # what is no lease's at all
+        "echo x > /tmp/holdfast-elsewhere",  # a file that needs no lease
         "sed -i s/x/y/ lib/y.py",
         "rm -f none.py",
         "rm -rf gen",
@@ -185,7 +185,7 @@ def test_a_blocked_agent_writes_nothing_by_any_command(shop: Shop, command: str)
     assert said.report == shop.events("agent_blocked")[0].data["report"]
     assert "app/x.py" in said.reason
     assert bob.held() == []
-    assert bob.ask("ls").kind == "quiet"  # to look is not to write
+    assert bob.ask("ls").kind == "quiet"  # reading is not writing
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_once_told_to_go_on_its_commands_run_again(shop: Shop) -> None:
 
 
 def blocked(shop: Shop) -> Worker:
-    """An agent whose retry failed, and that waits for instruction."""
+    """An agent whose retry failed, and that waits for instructions."""
     ann, bob = shop.worker("ann"), shop.worker("bob")
     ann.write("app/x.py", "ann\n")
     assert bob.ask("echo > app/x.py").kind == "deny"
@@ -388,7 +388,7 @@ def test_seed002_13_through_the_hooks_a_blocked_agent_runs_only_what_reads(
         scene.close()
 
 
-# An ordinary hour: nobody is refused, nothing is called damage
+# An ordinary hour: no refusals, and no damage is reported
 
 
 ORDINARY = [

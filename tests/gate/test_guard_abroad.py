@@ -1,4 +1,4 @@
-"""Agents at work in several repositories: each file is asked for where it lies, all or nothing.
+"""Agents at work in several repositories: each file is leased in its own one, all or nothing.
 
 Through the door, as the clients' hooks come in, in real git repositories.
 """
@@ -202,7 +202,7 @@ def test_a_stop_starts_the_timer_elsewhere_and_a_prompt_ends_it(there: Path, ann
 
 
 def retry_is_due(root: Path, session: Session) -> None:
-    """The time of the one retry of an agent has come."""
+    """Let the time of an agent's one retry come."""
     with LockManager.open(root) as manager:
         key = agent_key(session.client, session.name)
         (event,) = transactions.notes(manager, f"gate:{key}:retry:")
@@ -215,7 +215,7 @@ BLOCKED = "waiting for instruction"
 
 
 def blocked_in(root: Path, session: Session) -> None:
-    """The retry of an agent has failed in a repository, in which nobody is any more."""
+    """Let the retry of an agent fail in a repository that no other agent uses any more."""
     cid = Session("cid", root)
     assert cid.write(root / "app/x.py") == ""
     assert session.write(root / "app/x.py")
@@ -259,7 +259,7 @@ def test_seed002_13_an_agent_that_is_blocked_elsewhere_writes_nothing_at_home(
     tools = {"claude": ("Write", fields), "codex": ("apply_patch", {"command": patch})}
     assert refusal(ann.tool("PreToolUse", *tools[client], agent_id="sub")) == ""
     ann.tell("SubagentStop", agent_id="sub")
-    # others are not blocked, and a switch that is off blocks nobody
+    # others are not blocked, and a switch that is off blocks no agent
     assert Session("bob", here, client).write(here / "lib/z.py") == ""
     (there / ".holdfast/off").touch()
     assert ann.ask("echo ann > lib/y.py") == ""

@@ -1,6 +1,6 @@
-"""What agents type all day, run twice: once without a gate, to see what it really does, and once
-through the door while another agent holds files. So both a refusal for nothing and damage that
-nobody hears of show.
+"""Commands that agents type all day, run twice: once without a gate, to see what they really do,
+and once through the door while another agent holds files. So both a needless refusal and unreported
+damage are noticed.
 
 Real git, real shells, two agents.
 """
@@ -66,7 +66,7 @@ COMMANDS = [
     ("rm -rf dist && mkdir dist && echo x > dist/o.js", PASSED),
     ("echo x > 'new one.py'", REFUSED),
     ("find . -name '*.md' | xargs grep -l foo; cat src/a.py | wc -l", PASSED),
-    # programs, and words that only the run knows
+    # programs, and words that are known only when the line runs
     ("make", PASSED),
     ("make fmt", DAMAGED),
     ("python3 swap.py src/b.py", PASSED),
@@ -92,7 +92,7 @@ COMMANDS = [
 ]  # fmt: skip
 #: What another agent adds to each of its files.
 ANNS = "# ann foo\n"
-#: Refused although the files are as before in the end: they are away for a moment.
+#: Refused although the files end up unchanged: they are missing for a moment.
 FOR_A_MOMENT = ("autoStash",)
 
 
@@ -110,7 +110,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def look(root: Path) -> dict[str, bytes]:
-    """All files with what is in them."""
+    """All files with their content."""
     found = {}
     for folder, folders, names in os.walk(root):
         folders[:] = [name for name in folders if name not in (".git", ".holdfast")]
@@ -121,7 +121,7 @@ def look(root: Path) -> dict[str, bytes]:
 
 
 def ann_writes(root: Path) -> dict[str, str]:
-    """The other agent at work; what is in its files then."""
+    """Let the other agent work; the content of its files then."""
     ann = Session("ann", root)
     for name in HELD:
         text = (root / name).read_text() if (root / name).exists() else ""
@@ -134,7 +134,7 @@ def anns(root: Path) -> dict[str, str]:
 
 
 def really_changed(template: Path, root: Path, command: str) -> tuple[set[str], bool]:
-    """What a command changes where there is no gate, and whether it succeeds."""
+    """The files that a command changes without a gate, and whether it succeeds."""
     shutil.copytree(template, root, symlinks=True)
     for name in HELD:
         with open(root / name, "a") as file:
@@ -156,8 +156,8 @@ def outcome(told: str) -> str:
 
 
 def said_with_a_gate(template: Path, root: Path, command: str) -> str:
-    """What an agent is told around a command while another holds files; those are as they were
-    then, if need be because what was done to them was undone."""
+    """What an agent is told around a command while another holds files. Those end up unchanged, if
+    necessary by undoing the damage."""
     shutil.copytree(template, root, symlinks=True)
     kept = ann_writes(root)
     settled(root / "new one.py")
@@ -185,8 +185,8 @@ def test_no_refusal_is_needless_and_no_damage_is_missed(
 
 
 def assert_accounted_for(root: Path, changed: set[str], told: str) -> None:
-    """What is not committed is its agent's if the line says so plainly, else it is told of and
-    free; nothing is leased that was only made for a moment."""
+    """An uncommitted file is leased to its agent if the line plainly writes it, else it is reported
+    and free; no temporary file is leased."""
     dirty = sh(root, "git -c core.quotePath=false status --porcelain -uall --no-renames")
     fresh = {line[3:].strip('"') for line in dirty.splitlines()} & changed - set(HELD)
     mine = {path for path, owner in owners(root).items() if owner == "claude:bob"}

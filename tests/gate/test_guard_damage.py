@@ -60,7 +60,7 @@ def test_damage_is_found_told_to_both_and_undone(shop: Shop) -> None:
 
 
 def hurt_by(shop: Shop, bob: Worker, path: str = "app/x.py") -> str:
-    """bob's command changes what ann holds; the id of the damage."""
+    """Let bob's command change files that ann holds; the id of the damage."""
     bob.run(sneaky(path))
     return str(shop.events("damage")[-1].data["id"])
 
@@ -136,7 +136,7 @@ def test_a_file_that_has_changed_again_is_not_undone(shop: Shop) -> None:
     assert done.restored == ("app/z.py",)
     assert done.left == (("app/x.py", "it has changed again since"),)
     assert text(shop, "app/x.py") == "ann again\n"
-    assert guard.undo(shop.manager, id).restored == ()  # what was left can be tried again
+    assert guard.undo(shop.manager, id).restored == ()  # the rest can be tried again
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_the_same_command_twice_at_once(shop: Shop) -> None:
     assert len(kept_files.all_running(str(shop.root))) == 2
     watched = Path(edit_marks.aside(str(shop.root), "watch"))
     bob.ended("make test")
-    assert list(watched.iterdir()) != []  # the other one watches still
+    assert list(watched.iterdir()) != []  # the other one still watches
     sh(shop.root, "echo oops > app/x.py")
     assert "holdfast undo" in bob.ended("make test").context
     assert kept_files.all_running(str(shop.root)) == []
@@ -333,7 +333,7 @@ def test_old_things_are_swept_away(shop: Shop) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
     ann.write("app/x.py", "ann\n")
     bob.run(sneaky("app/x.py"))
-    bob.run(sneaky("app/z.py"))  # of which it is told
+    bob.run(sneaky("app/z.py"))  # which is reported to it
     bob.ask("never ends")
     root = str(shop.root)
     id = shop.events("damage")[0].data["id"]

@@ -1,5 +1,5 @@
-"""What the guard writes into the ledger: versions, whose it is by keys, and one decision for each
-end of a command."""
+"""The guard's records in the ledger: versions, owners by key, and one decision for each end of a
+command."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
 
 
 ANN, BOB = agent_key("claude", "ann"), agent_key("claude", "bob")
-#: As they were written before there were versions.
+#: The records from before there were versions.
 FILE_1 = {
     "path": "app/x.py", "owner": "claude:ann", "owner_key": ANN, "before": "d1", "was": "file",
     "mode": 0o644, "after": "d2", "kept": True, "number": 0,
@@ -247,7 +247,7 @@ def test_several_commands_whose_ends_were_not_reported_are_one_decision(
     decisions.clear()
     assert bob.pending().count("While your command ran") == 2
     assert ann.pending().count("While claude:bob ran") == 2
-    assert decisions == ["decided", "decided"]  # one for each that hears of it
+    assert decisions == ["decided", "decided"]  # one for each agent that is told
 
 
 def test_a_change_that_is_no_longer_damage_is_not_recorded(shop: Shop) -> None:

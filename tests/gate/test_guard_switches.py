@@ -24,7 +24,7 @@ HOOKS = ".codex/hooks.json"
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What every test begins with; none works in it."""
+    """The repository that every test copies; none works in it."""
     folder = tmp_path_factory.mktemp("model")
     root = gated(folder / "work")
     (root / "holdfast.toml").unlink()
@@ -96,7 +96,9 @@ def test_an_edit_that_removes_our_hooks_is_refused(ann: Session, root: Path) -> 
     assert "PreToolUse" in reason
     assert "ask your user" in reason
     assert write(ann, LOCAL, {"permissions": {}})
-    assert ann.write(root / LOCAL, before.replace("{", "{ // mine\n", 1))  # it would not be read
+    assert ann.write(
+        root / LOCAL, before.replace("{", "{ // mine\n", 1)
+    )  # the file would not be read
     assert edit(ann, LOCAL, "hook.py", "nothing.py", replace_all=True)
     assert edit(ann, LOCAL, "Write|", "")
     assert edit(ann, LOCAL, '"timeout": 240', '"timeout": 1')

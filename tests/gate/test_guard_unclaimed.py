@@ -1,4 +1,4 @@
-"""What changed while a command ran and nobody holds: told to its agent, and left free.
+"""Unleased files that changed while a command ran: reported to its agent, and left free.
 
 Real git repositories, real commands, and a person who saves a file meanwhile.
 """
@@ -63,7 +63,7 @@ def test_many_files_are_one_line(shop: Shop) -> None:
     "command",
     [
         sneaky("app/x.py"),  # what it holds itself
-        "echo plain > app/z.py; make -v",  # what its line plainly says
+        "echo plain > app/z.py; make -v",  # what its line plainly writes
         "make -v; touch lib/y.py",
         "make -v",  # nothing
     ],
@@ -121,7 +121,7 @@ def test_a_file_is_not_reported_again_for_a_while(
     assert ann.run(sneaky("app/x.py")).context == ""
     told = ann.run(f"{sneaky('app/x.py')}; {sneaky('app/z.py')}").context
     assert "1 unleased file changed: app/z.py." in told
-    assert "app/x.py" in bob.run(sneaky("app/x.py")).context  # another has not heard of it
+    assert "app/x.py" in bob.run(sneaky("app/x.py")).context  # it was not reported to another agent
     monkeypatch.setattr(unclaimed_changes, "AGAIN_SECONDS", -1)
     assert "app/x.py" in ann.run(sneaky("app/x.py")).context
 
@@ -208,7 +208,7 @@ def test_what_a_person_saves_while_a_command_runs_stays_the_persons(
     assert world.repo.held() == {}
     done = person.commit("lib/y.py")
     assert (done.code, world.repo.last()) == (0, ["lib/y.py"]), done
-    assert bob.edit("app/x.py") == ""  # nobody is stalled
+    assert bob.edit("app/x.py") == ""  # no agent is blocked
     with LockManager.open(world.root) as manager:
         types = {event.type for event in manager.events()}
     assert not types & {"lock_refused", "contention_heartbeat", "damage"}

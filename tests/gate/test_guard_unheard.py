@@ -1,6 +1,6 @@
-"""Commands of whose end nobody hears at once: in the background, broken off, typed into.
+"""Commands whose end is not reported immediately: in the background, interrupted, typed into.
 
-Through the door, as the clients' hooks come in. What runs on is played by the test.
+Through the door, as the clients' hooks come in. The test plays the part of what runs on.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def ann(root: Path) -> Session:
 
 
 def start(session: Session, command: str, *, background: bool = False) -> dict[str, Any]:
-    """A command begins; in the background its client says at once that it was started."""
+    """Begin a command; if in the background, its client immediately reports that it was started."""
     fields = {"command": command, "run_in_background": background}
     assert session.tool("PreToolUse", "Bash", fields) == {}
     if background:
@@ -53,13 +53,13 @@ def test_effects_of_a_background_command_are_found_when_the_agent_rests(
     start(bob, "npm run watch", background=True)
     sh(root, "echo late > app/x.py")
     bob.tell("Stop", background_tasks=[TASK])
-    assert damage(root) == []  # it runs still
+    assert damage(root) == []  # it is still running
     bob.tell("UserPromptSubmit", prompt="and now?")
     assert damage(root) == []
     said = bob.tell("Stop", background_tasks=[])
     (id,) = damage(root)
     assert id in said["systemMessage"]
-    assert "hookSpecificOutput" not in said  # at a stop, that would set the agent going again
+    assert "hookSpecificOutput" not in said  # at a stop, a context would make the agent go on
     told = context(bob.tell("UserPromptSubmit", prompt="go on"))
     assert "your command ran, files that others hold were changed" in told
     assert f"app/x.py ({called(root, 'ann')})" in told
@@ -87,7 +87,7 @@ def test_text_typed_into_a_running_program_of_codex_is_seen_at_its_end_or_at_the
     for end in ("PostToolUse", "Stop"):
         bob = Session(f"bob-{end}", root, "codex")
         fields = start(bob, "bash")
-        sh(root, f"echo typed {end} > app/x.py")  # of write_stdin no hook is told
+        sh(root, f"echo typed {end} > app/x.py")  # no hook is called for write_stdin
         before = len(damage(root))
         bob.tool(end, "Bash", fields) if end == "PostToolUse" else bob.tell(end)
         assert len(damage(root)) == before + 1

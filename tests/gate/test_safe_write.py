@@ -47,7 +47,7 @@ def take(manager: LockManager, *paths: str, **more: Any) -> LockGrant:
 
 
 def refused(reason: str, *arguments: Any, **options: Any) -> LockViolationError:
-    """The violation that a write must be, for one reason."""
+    """The violation that a write must raise, for one reason."""
     with pytest.raises(LockViolationError) as caught:
         safe_write(*arguments, **options)
     error = caught.value
@@ -59,7 +59,7 @@ def refused(reason: str, *arguments: Any, **options: Any) -> LockViolationError:
 
 
 def files(root: Path) -> dict[str, bytes]:
-    """Everything in a tree but the ledger: what a refused write must leave as it was."""
+    """Everything in a tree except the ledger: a refused write must leave it unchanged."""
     return {
         str(file.relative_to(root)): file.read_bytes()
         for file in sorted(root.rglob("*"))
@@ -223,7 +223,7 @@ def test_seed004_27_a_made_up_released_expired_or_foreign_grant_id_is_refused(
         assert files(repository) == before
         with LockManager() as other:
             refused("unknown", "lib/y.rb", "n", grant_id=mine.id, manager=other)
-        # Whoever was handed the grant has its token, too.
+        # A process that was given the grant has its token, too.
         safe_write("app/x.rb", "new", grant_id=bob, token=int(token), manager=manager)
     assert (repository / "app/x.rb").read_text() == "new"
 
@@ -253,7 +253,7 @@ def test_a_grant_is_good_for_the_processes_that_its_holder_starts(
 def test_a_grant_is_valid_for_the_same_holder_at_the_command_line(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By its marks too: what a runner started may have outlived the processes between them."""
+    """Also by its marks: a program that a runner started may outlive the processes between them."""
     from holdfast.manager.owners.identity import runner_holder
     from holdfast.manager.owners.liveness import witness_of
 
@@ -356,7 +356,7 @@ def test_without_a_manager_the_ledger_above_the_file_decides(
 ) -> None:
     monkeypatch.chdir(repository / "app")
     assert safe_write("x.rb", "free") == "x.rb"
-    assert not (repository / ".holdfast").exists()  # whoever only writes makes no ledger
+    assert not (repository / ".holdfast").exists()  # a mere write makes no ledger
     for made_up in ("never-was", ""):
         refused("unknown", "x.rb", "new", grant_id=made_up)
     with LockManager.open(repository) as manager:
@@ -452,7 +452,7 @@ except PermissionError as error:
 def test_an_owner_that_cannot_be_kept_is_an_error_and_nothing_changes(
     tmp_path: Path, mode: int, error: int
 ) -> None:
-    """A file of root in a folder of another user: it could be replaced, but not as it was."""
+    """A file of root in another user's folder: it could be replaced, but not with its owner."""
     root = Path("/tmp") / f"holdfast-owner-{os.getpid()}-{mode:o}"
     (root / "app").mkdir(parents=True)
     try:
@@ -511,7 +511,7 @@ def test_a_folder_or_a_file_that_may_not_be_written_is_an_error_and_nothing_chan
     repository: Path, tmp_path: Path
 ) -> None:
     prefix = []
-    if IS_ROOT:  # whom no mode stops: take that power away
+    if IS_ROOT:  # no mode stops root: take that privilege away
         assert shutil.which("setpriv"), "these tests need setpriv when they run as root"
         prefix = ["setpriv", "--inh-caps=-all", "--bounding-set=-dac_override,-dac_read_search"]
     before = files(repository)
@@ -579,7 +579,7 @@ def test_where_folders_cannot_be_opened_it_works_too(
 
 
 def swap_before(monkeypatch: pytest.MonkeyPatch, call: str, swap: Callable[[], None]) -> None:
-    """Do something once, just before the replacement's next call of that name."""
+    """Do something once, just before the replacement's next call of this method."""
     real = getattr(replacing.Replacement, call)
     done: list[int] = []
 
@@ -617,7 +617,7 @@ def test_a_folder_that_is_swapped_on_the_way_leads_nowhere(
     swap_before(monkeypatch, call, swap)
     options: dict[str, Any] = {"grant_id": grant.id, "manager": manager}
     if call == "prepare" and kind in ("another folder", "gone"):
-        safe_write("app/x.rb", "new", **options)  # nothing was looked at before
+        safe_write("app/x.rb", "new", **options)  # nothing had been checked before
         assert (repository / "app/x.rb").read_text() == "new"
     else:
         refused("moved", "app/x.rb", "new", **options)
@@ -795,7 +795,7 @@ while True:
 def test_seed004_safe_write_killed_at_any_moment_leaves_the_old_file_or_the_new_one(
     repository: Path, tmp_path: Path
 ) -> None:
-    """And whoever reads meanwhile sees one of the two, whole."""
+    """And a concurrent reader sees one of the two, whole."""
     file = repository / "app/x.rb"
     whole = {b"old\n", b"a" * 2_000_000, b"b" * 2_000_000}
     with Crowd(tmp_path) as crowd:

@@ -58,7 +58,7 @@ GIT = shutil.which("git")
 
 
 def look(root: Path) -> dict[str, tuple[int, ...]]:
-    """Every file below a folder, with what changes when somebody writes it."""
+    """Every file below a folder, with a stamp that changes when it is written."""
     found: dict[str, tuple[int, ...]] = {}
     for folder, folders, files in os.walk(root):
         if ".git" in folders:
@@ -72,7 +72,7 @@ def look(root: Path) -> dict[str, tuple[int, ...]]:
 
 
 def changed(root: Path, command: str, shell: str) -> set[str]:
-    """The files that a command really changes; one it makes and removes again does not show."""
+    """The files that a command really changes; temporary ones do not show."""
     for path in look(root):  # old enough that no write falls into the same tick of the clock
         os.utime(path, (1_000_000_000, 1_000_000_000), follow_symlinks=False)
     before = look(root)
@@ -119,7 +119,7 @@ def test_a_real_shell_changes_what_was_foretold(row: Row, real_world: Path, tmp_
 
     untold = {path for path in seen if real(path) not in files}
     assert {path for path in untold if not real(path).startswith(tuple(folders))} == set()
-    # What was foretold has changed, or it is gone again, or it never could be there.
+    # A predicted file has changed, or is gone again, or could never exist.
     assert {
         path for path in files - {real(path) for path in seen} if os.path.lexists(path)
     } == set()
@@ -127,7 +127,7 @@ def test_a_real_shell_changes_what_was_foretold(row: Row, real_world: Path, tmp_
         assert not os.path.exists(folder) or any(real(path).startswith(folder) for path in seen)
 
 
-# what is promised beside the corpus
+# promises beyond the corpus
 
 
 def test_a_reading_says_where_git_works(world: Path) -> None:

@@ -52,7 +52,7 @@ def person(repo: Repo) -> Actor:
     return repo.actor("editor")
 
 
-# A commit frees what was committed
+# A commit frees the committed files
 
 
 def test_seed002_fr6_1_a_successful_commit_releases_the_committed_files(
@@ -175,7 +175,7 @@ def test_a_lock_that_was_requested_by_hand_stays(repo: Repo, ann: Actor) -> None
     assert list(repo.held()) == ["a.py"]
 
 
-# A commit of what others hold
+# A commit of files that others hold
 
 
 def test_a_file_that_another_agent_holds_is_refused_and_named(
@@ -337,7 +337,7 @@ def test_many_files_are_counted_and_not_all_named(repo: Repo, ann: Actor, bob: A
     assert "git restore --staged -- FILE..." in done.complained
 
 
-# Who commits
+# The committer
 
 
 def test_a_parent_may_commit_what_its_sub_agents_have(repo: Repo, ann: Actor, bob: Actor) -> None:
@@ -415,7 +415,7 @@ def test_a_client_without_our_variables_is_no_other_clients_agent(repo: Repo, an
 def test_an_agent_whose_client_cannot_be_seen_is_known_by_its_environment(
     repo: Repo, ann: Actor, bob: Actor, person: Actor
 ) -> None:
-    """As in a sandbox that hides the processes outside of it."""
+    """As in a sandbox that hides the processes outside it."""
     repo.start("a.py", "b.py")
     ann.edit("a.py")
     bob.edit("b.py")
@@ -473,7 +473,7 @@ def test_one_who_was_sent_out_with_a_grant_commits_what_it_covers(
 def test_the_id_of_anothers_grant_is_not_enough_to_commit_what_it_covers(
     repo: Repo, person: Actor
 ) -> None:
-    """A refusal names the grant in the way; only who was sent out with it has its token."""
+    """A refusal names the conflicting grant; only an agent sent out with it has its token."""
     repo.start("a.py")
     (repo.root / "a.py").write_text("new\n")
     with LockManager.open(repo.root) as manager:
@@ -731,11 +731,11 @@ def test_an_unknown_hook_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> Non
     assert main([]) == 2
 
 
-# Hook managers that put unstaged work aside; the dangerous ones are in fights/test_hook_managers.py
+# Hook managers that set unstaged work aside; the dangerous ones are in fights/test_hook_managers.py
 
 
 def put_before_ours(repo: Repo, text: str) -> None:
-    """A hook that was there before ours."""
+    """Install a hook before ours."""
     hook = repo.root / ".git/hooks/pre-commit"
     hook.parent.mkdir(exist_ok=True)
     hook.write_text(text)
@@ -765,7 +765,7 @@ def test_a_manager_that_takes_only_partly_staged_files_is_safe(
 
 
 def calls(trace: Path) -> list[tuple[bool, list[str]]]:
-    """Every git that ran: whether it was started by a hook, and its words."""
+    """Every git that ran: whether a hook started it, and its arguments."""
     found = []
     for file in trace.iterdir():
         for line in file.read_text().splitlines():
@@ -840,7 +840,7 @@ def test_seed002_fr8_a_dirty_main_stays_a_dirty_main(repo: Repo, ann: Actor, bob
 
 
 def test_a_commit_is_not_slowed_down_for_long(repo: Repo, ann: Actor, bob: Actor) -> None:
-    """Not a measurement: it fails when somebody puts a wait into the hooks."""
+    """Not a measurement: it fails if the hooks ever wait for something."""
     repo.start("a.py", "b.py")
     ann.edit("a.py")
     bob.edit("b.py")

@@ -1,4 +1,4 @@
-"""git's own hooks, with the real git: what a commit contains, chaining, and putting back."""
+"""git's hooks, with the real git: what a commit contains, chaining, and restoring."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="the hooks are script
 
 SOURCE = Path(holdfast.__file__).parent.parent
 
-#: Stands for hook.py: writes down what it was told and what it sees, and ends as it is told to.
+#: Stands for hook.py: records its arguments and what it sees, and exits with a chosen code.
 STUB = """
 import json, os, sys
 sys.path.insert(0, {source!r})
@@ -85,7 +85,7 @@ class Repo:
         return by_name(git_hooks.uninstall(str(self.root)))
 
     def seen(self) -> list[list[Any]]:
-        """What the hooks wrote down since the last time: what they were told, and paths."""
+        """What the hooks have recorded since the last call: their arguments, and paths."""
         lines = self.log.read_text().splitlines() if self.log.exists() else []
         self.log.unlink(missing_ok=True)
         found = map(json.loads, lines)
@@ -104,7 +104,7 @@ def by_name(hooks: list[Hook]) -> dict[str, str]:
 
 
 def each(state: str, **but: str) -> dict[str, str]:
-    """All hooks in one state, but for some."""
+    """All hooks in one state, with some exceptions."""
     return dict.fromkeys(git_hooks.HOOKS, state) | {
         name.replace("_", "-"): other for name, other in but.items()
     }
@@ -124,7 +124,7 @@ def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repo:
 
 
 def picture(folder: Path) -> dict[str, tuple[int, int, bytes, float]]:
-    """All that can be seen of the files in a folder: inode, mode, content or target, time."""
+    """Everything visible of the files in a folder: inode, mode, content or target, time."""
     found = {}
     for file in sorted(folder.iterdir()) if folder.exists() else []:
         status = file.lstat()
@@ -141,7 +141,7 @@ def both(*paths: str) -> list[list[Any]]:
 
 
 def around(*paths: str) -> list[list[Any]]:
-    """As with something there before us."""
+    """With another hook there before ours."""
     _alone, last = both(*paths)
     return [["pre-commit first", sorted(paths)], ["pre-commit again", sorted(paths)], last]
 
@@ -226,7 +226,7 @@ def test_a_relative_environment_of_git_is_read_from_where_the_hook_started(
     assert dirty(str(repo.root), ["a", "sub/b"]) == ["a"]
     monkeypatch.setenv("GIT_DIR", "/nowhere")
     assert folders(str(repo.root)).now == str(repo.hooks)
-    assert repo.install() == each("installed")  # by its folder, whatever we are in
+    assert repo.install() == each("installed")  # by its folder, whatever the current one is
 
 
 def test_the_last_commit_may_be_the_first_or_a_merge_or_an_amended_one(repo: Repo) -> None:
@@ -372,7 +372,7 @@ def test_a_program_that_is_gone_refuses_with_what_to_do(repo: Repo) -> None:
     repo.git("commit", "--no-verify", "-m", "x")
 
 
-# What was there
+# The other hook
 
 
 BEFORE = "#!/bin/sh\necho \"{name} before: $0 $# $PWD\" >> '{log}.before'\nexit {code}\n"
@@ -402,7 +402,7 @@ def test_our_hook_runs_before_the_other_and_again_after_it(repo: Repo) -> None:
 
 
 def test_the_other_hook_does_not_run_if_ours_refuses(repo: Repo) -> None:
-    """It may put the work of others aside, or format it."""
+    """It may set the work of others aside, or format it."""
     put_before(repo, "pre-commit")
     repo.install()
     repo.codes.write_text('{"pre-commit": 1}')
@@ -440,7 +440,7 @@ def test_a_post_commit_that_fails_does_not_keep_ours_from_running(repo: Repo) ->
     repo.install()
     repo.write("a")
     repo.git("add", "a")
-    repo.git("commit", "-m", "x")  # it has happened whatever the hook says
+    repo.git("commit", "-m", "x")  # the commit is made whatever the hook returns
     assert repo.seen() == both("a")
     done = subprocess.run([repo.hooks / "post-commit"], cwd=repo.root, check=False)
     assert done.returncode == 5
@@ -588,7 +588,7 @@ def test_a_folder_that_is_set_is_not_touched_and_its_hooks_still_run(repo: Repo,
 
 
 def test_nothing_that_git_tracks_is_written(repo: Repo) -> None:
-    """As in projects that share their hooks: the command is true for this machine only."""
+    """For projects that share their hooks: the command is valid on this machine only."""
     repo.git("config", "core.hooksPath", ".husky")
     repo.hook("pre-commit", "#!/bin/sh\nexit 0\n", folder=repo.root / ".husky")
     repo.commit(".husky/commit-msg", content="#!/bin/sh\n")
@@ -629,7 +629,7 @@ def test_what_git_executes_is_still_known_to_control_it(repo: Repo) -> None:
 
 
 def test_a_manager_that_sets_the_folder_again_does_not_get_past_us(repo: Repo) -> None:
-    """husky does at each install of packages, and may do so with another folder."""
+    """husky does so at each install of packages, and may choose another folder."""
     husky(repo)
     repo.install()
     husky(repo)
@@ -728,7 +728,7 @@ def test_a_folder_that_is_set_serves_all_linked_worktrees(repo: Repo) -> None:
 
 
 def test_a_hook_that_only_some_repositories_have_is_passed_on_if_it_is_there(repo: Repo) -> None:
-    """git does more, or is slower, where there is a hook of that name."""
+    """git does more, or is slower, if there is a hook of that name."""
     folder = repo.root / ".githooks"
     log = str(repo.log).replace("'", "'\\''")
     repo.git("config", "core.hooksPath", ".githooks")
@@ -784,7 +784,7 @@ def test_hooks_that_are_switched_off_stay_so(repo: Repo) -> None:
         repo.install()
 
 
-#: husky's: every script in its folder reads this one, which goes by the name it was called by.
+#: husky's: every script in its folder sources this one, which goes by the caller's name.
 HUSKY = """#!/usr/bin/env sh
 n=$(basename "$0")
 s=$(dirname "$(dirname "$0")")/$n
@@ -847,7 +847,7 @@ echo "checked by the framework"
 """
 
 
-# Those who stash
+# Managers that stash
 
 
 @pytest.fixture
@@ -873,7 +873,7 @@ def test_the_pre_commit_framework_is_found_by_hook_and_settings(repo: Repo, mana
     assert managers() == [("pre-commit", "all")]  # also behind us
     git_hooks.uninstall(str(repo.root))
     (repo.hooks / "pre-commit").unlink()
-    assert managers() == []  # settings that nobody reads
+    assert managers() == []  # settings that no hook reads
     (repo.root / ".pre-commit-config.yaml").unlink()
     repo.hook("pre-commit", PRE_COMMIT.replace(".pre-commit-config.yaml", "ci/hooks.yaml"))
     assert managers() == []
@@ -889,7 +889,7 @@ def test_the_pre_commit_framework_is_found_by_hook_and_settings(repo: Repo, mana
 def test_the_pre_commit_framework_is_found_in_every_hook_of_a_commit(
     repo: Repo, managers: Any, hook: str, is_skipped: bool
 ) -> None:
-    """It puts unstaged work aside in each of them, also where it has nothing to check."""
+    """It sets unstaged work aside in each of them, also where it has nothing to check."""
     repo.write(".pre-commit-config.yaml")
     repo.hook(hook, PRE_COMMIT)
     [found] = stashing_managers(str(repo.root))

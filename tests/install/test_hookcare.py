@@ -1,5 +1,5 @@
-"""What becomes of git's hooks after `init`: changes are seen by the next event of any agent, and so
-are commits that no hook of ours has seen. Real agents, the real git.
+"""Git's hooks after `init`: the next event of any agent notices changes, and commits that no hook
+of ours has seen. Real agents, the real git.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def hook(repo: Repo, name: str = "pre-commit") -> Path:
 
 
 def replace(repo: Repo, name: str = "pre-commit", text: str = FOREIGN) -> None:
-    """As a manager does that knows nothing of us."""
+    """As a manager does that does not know Holdfast."""
     hook(repo, name).unlink(missing_ok=True)
     hook(repo, name).write_text(text)
     hook(repo, name).chmod(0o755)
@@ -57,7 +57,7 @@ def states(repo: Repo) -> set[str]:
 
 
 def told(actor: Actor, event: str = "UserPromptSubmit", **more: object) -> str:
-    """What the user reads at an event of an agent."""
+    """The message to the user at an event of an agent."""
     data = {
         "session_id": actor.session, "cwd": str(actor.repo.root), "hook_event_name": event,
         "prompt": "go on", **more,
@@ -104,7 +104,7 @@ def test_any_change_of_any_hook_is_noticed(repo: Repo, ann: Actor, name: str, wa
     told(ann)
     if way == "gone":
         hook(repo, name).unlink()
-    elif way == "overwritten":  # in its place: its folder does not change by that
+    elif way == "overwritten":  # in place, which does not change its folder
         with hook(repo, name).open("w") as file:
             file.write(FOREIGN)
     else:
@@ -273,7 +273,7 @@ def test_an_agent_that_wants_such_a_file_gets_it_at_once(
 
 
 def settle() -> None:
-    """Files that change from now on have another time."""
+    """Wait until files that change get another time."""
     time.sleep(2 * TICK_NS / 1e9)
 
 
@@ -306,7 +306,7 @@ def test_moves_of_head_that_are_no_commits_free_nothing(
     repo.git("switch", "--quiet", "main")
     told(ann)
     ann.edit("a.py", content="mine\n")
-    (repo.root / "a.py").write_text("old a.py\n")  # it took that back itself
+    (repo.root / "a.py").write_text("old a.py\n")  # the agent itself reverted that
     words = {
         "checkout": ("checkout", "--quiet", "side"),
         "reset": ("reset", "--quiet", "--hard", "side"),
@@ -346,7 +346,7 @@ def test_each_way_to_commit_without_hooks_frees(
 def test_a_commit_that_our_hook_has_seen_is_no_news_to_the_next_event(
     repo: Repo, ann: Actor, bob: Actor
 ) -> None:
-    """What an agent holds stays its own, as ever, if a person commits it nevertheless."""
+    """An agent keeps its leases, as always, if a person commits the files nevertheless."""
     repo.start("a.py", "b.py")
     ann.edit("a.py")
     person = repo.actor("editor")
