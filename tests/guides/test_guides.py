@@ -118,7 +118,7 @@ def test_proofs(terminal: Terminal, tmp_path: Path) -> None:
 @NEEDS_BROKER
 def test_leases_at_the_write(terminal: Terminal, tmp_path: Path) -> None:
     *shown, elsewhere = transcripts("docs/leases-at-the-write.md")
-    assert "supports x86_64 only" in elsewhere.output  # tests/broker/test_broker_parts.py
+    assert "supports x86_64 only" in str(elsewhere.output)  # tests/broker/test_broker_parts.py
     root = tmp_path / "project"
     processes = []
 

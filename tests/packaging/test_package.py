@@ -79,8 +79,8 @@ def test_the_tests_run_from_the_source_distribution(built: Built, tmp_path: Path
 def test_an_installed_wheel_locks_a_file(built: Built, tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "env"], check=True, timeout=300)
     bin = tmp_path / "env" / ("Scripts" if os.name == "nt" else "bin")
-    install = [bin / "python", "-m", "pip", "install", "-q", "--no-index", "--no-deps", built.wheel]
-    subprocess.run(install, check=True, timeout=300)
+    install = ["-m", "pip", "install", "-q", "--no-index", "--no-deps", str(built.wheel)]
+    subprocess.run([bin / "python", *install], check=True, timeout=300)
     project = tmp_path / "project"
     project.mkdir()
 
