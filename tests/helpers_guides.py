@@ -21,6 +21,7 @@ _DIFFERS = (
     (r"\bvm(:\w+){3}\b|\b[\w.-]+:\w+:\d+:\d+\b", "WHO"),
     (r"\b(?:run|hold)-[0-9a-f]{8,12}\b", "RUN"),
     (r"\b\d{16}\b", "TOKEN"),
+    (r"\b\d{8}T\d{6}Z\b", "MOMENT"),
     (r"\b\d{8}-\d{6}-[0-9a-f]{4}\b", "MOMENT"),
     (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", "WHEN"),
     (r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\b", "WHEN"),

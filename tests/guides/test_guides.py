@@ -80,18 +80,17 @@ def test_the_command_line(terminal: Terminal) -> None:
 
 def test_guarding_a_repository(terminal: Terminal, tmp_path: Path) -> None:
     (tmp_path / "home/.claude").mkdir()
-    project, reader = tmp_path / "project", Reader(terminal)
-    dry_run, init, check, undo, whole, snippet = transcripts("docs/init.md")
+    hooks, reader = tmp_path / "project/.claude/settings.local.json", Reader(terminal)
+    dry_run, init, check, undo, init_again, snippet = transcripts("docs/init.md")
     reader.follow(dry_run)
-    assert not (project / ".claude").exists()
+    assert not hooks.exists()
     reader.follow(init, says="y\n")
-    assert (project / ".claude/settings.local.json").exists()
+    assert hooks.exists()
     reader.follow(check)
     reader.follow(undo, says="y\n")
-    assert not (project / ".claude").exists()
-    reader.follow(whole, says="y\n")
+    assert not hooks.exists()
+    reader.follow(init_again, says="y\n")
     reader.follow(snippet)
-    assert "Holdfast guards this repository" in (project / "AGENTS.md").read_text()
 
 
 @NEEDS_LANDLOCK
@@ -115,11 +114,17 @@ def test_proofs(terminal: Terminal, tmp_path: Path) -> None:
     )
 
 
+ANOTHER_PROCESSOR = """
+import os
+real = os.uname()
+os.uname = lambda: os.uname_result((*real[:4], "aarch64"))
+"""
+
+
 @NEEDS_BROKER
 def test_leases_at_the_write(terminal: Terminal, tmp_path: Path) -> None:
     *shown, elsewhere = transcripts("docs/leases-at-the-write.md")
-    assert "supports x86_64 only" in str(elsewhere.output)  # tests/broker/test_broker_parts.py
-    root = tmp_path / "project"
+    root, reader = tmp_path / "project", Reader(terminal)
     processes = []
 
     def one_writes() -> None:
@@ -133,7 +138,10 @@ def test_leases_at_the_write(terminal: Terminal, tmp_path: Path) -> None:
             process.terminate()
             process.wait(60)
 
-    follow(Reader(terminal), shown, before_5=one_writes, before_6=one_ends)
+    follow(reader, shown, before_5=one_writes, before_6=one_ends)
+    (tmp_path / "sitecustomize.py").write_text(ANOTHER_PROCESSOR)
+    command = f"PYTHONPATH={tmp_path} {elsewhere.command}"
+    reader.follow(elsewhere._replace(command=command))
 
 
 @NEEDS_BROKER
