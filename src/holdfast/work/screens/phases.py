@@ -42,7 +42,7 @@ Write your result to {output} as plain JSON, without a code fence:
 
 "findings" says what should be changed and why, so that another agent can do it.
 "write_targets" lists every file that those changes touch, also new ones and tests: paths relative
-to the root of the repository, files only, never folders. Whoever carries out the changes can write
+to the root of the repository, files only, never folders. The agent that makes the changes can write
 exactly these files and no others.
 """
 
