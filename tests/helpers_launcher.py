@@ -12,7 +12,7 @@ import pytest
 from conftest import until
 from holdfast.core.model import Event
 from holdfast.manager.manager import LockManager
-from holdfast.work.engine.item_store import Desk
+from holdfast.work.engine.item_store import ItemStore
 from holdfast.work.engine.work_items import LockRequest, WorkItem
 from holdfast.work.launching.slots import Ended, Launchers
 
@@ -25,7 +25,7 @@ class Bench:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.manager = LockManager.open(root)
-        self.desk = Desk(self.manager)
+        self.desk = ItemStore(self.manager)
         self.pool = Launchers(self.manager, spare=1)
         self.launcher = self.pool.lend()
         self._claim()

@@ -102,8 +102,8 @@ class Application:
 
     def items(self) -> list[WorkItem]:
         assert self.pipeline is not None
-        assert self.pipeline.desk is not None
-        return self.pipeline.desk.items()
+        assert self.pipeline.item_store is not None
+        return self.pipeline.item_store.items()
 
     def reason(self, group: str) -> str:
         assert self.pipeline is not None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from holdfast.manager import transactions
 from holdfast.manager.manager import LockManager
-from holdfast.work.engine.item_store import Desk
+from holdfast.work.engine.item_store import ItemStore
 from holdfast.work.engine.scheduler import Here
 from holdfast.work.engine.work_items import LockRequest
 from holdfast.work.screens import assignment, workflow_states
@@ -21,7 +21,7 @@ def crowd(root: Path, *, items: int, events: int, out: int = 8) -> LockManager:
     and at least so many events."""
     (root / ".git").mkdir(parents=True, exist_ok=True)
     manager = LockManager.open(str(root))
-    desk, host = Desk(manager), Here()
+    desk, host = ItemStore(manager), Here()
     for number in range(items):
         module, controller = number % 17, number % 100
         request = LockRequest.of(
@@ -92,7 +92,7 @@ def analysed(manager: LockManager, root: Path) -> None:
     """Both controllers of a workshop as they are when somebody has to decide."""
     manifest = ScreenManifest.load(str(root / "screens.json"))
     assignment.assign(manager, manifest, review=True)
-    desk, host, flows = Desk(manager), Here(), Flows(manager)
+    desk, host, flows = ItemStore(manager), Here(), Flows(manager)
     for group, screens in manifest.groups.items():
         flows.move(group, workflow_states.QUEUED)
         flows.move(group, workflow_states.ANALYZING)

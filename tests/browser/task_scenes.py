@@ -14,7 +14,7 @@ from holdfast.manager import transactions
 from holdfast.manager.files.keepsakes import marked
 from holdfast.manager.manager import LockManager
 from holdfast.manager.owners.liveness import own_witness, witness_of
-from holdfast.work.engine.item_store import Desk
+from holdfast.work.engine.item_store import ItemStore
 from holdfast.work.engine.work_items import LockRequest, WorkItem
 from holdfast.work.launching.run_folders import Run
 from holdfast.work.tasks import task_records, task_states
@@ -44,7 +44,7 @@ class Scene:
         are this process if nothing else is said."""
         assert manager.tree is not None
         self.manager, self.root, self.name = manager, manager.tree.root, name
-        self.desk = Desk(manager)
+        self.desk = ItemStore(manager)
         self._launcher = terms.pop("launcher", None) or own_witness()
         by = tuple(codec.witness_to_list(terms.pop("by", None) or own_witness()) or ())
         now = transactions.look(manager, lambda view: view.now)

@@ -15,7 +15,7 @@ from holdfast.manager import transactions
 from holdfast.manager.manager import LockManager
 from holdfast.server.server import Server
 from holdfast.work.engine import scheduler
-from holdfast.work.engine.item_store import Desk
+from holdfast.work.engine.item_store import ItemStore
 from holdfast.work.engine.scheduler import Here
 from holdfast.work.engine.work_items import LockRequest, WorkItem
 from holdfast.work.launching.run_folders import Run
@@ -74,7 +74,7 @@ def shows(browser: Chromium, selector: str, *words: str) -> None:
 
 
 def sent_out(manager: LockManager, workflow: str, writes: list[str]) -> WorkItem:
-    desk = Desk(manager)
+    desk = ItemStore(manager)
     item = desk.enqueue(workflow, "apply", LockRequest.of([], writes), {"group": workflow})
     assert item is not None
     claimed = desk.claim(item, Here().holder(item))
@@ -83,7 +83,7 @@ def sent_out(manager: LockManager, workflow: str, writes: list[str]) -> WorkItem
 
 
 def queued(manager: LockManager, workflow: str, writes: list[str]) -> WorkItem:
-    item = Desk(manager).enqueue(workflow, "apply", LockRequest.of([], writes))
+    item = ItemStore(manager).enqueue(workflow, "apply", LockRequest.of([], writes))
     assert item is not None
     return item
 
@@ -129,10 +129,10 @@ def test_it_follows_what_happens_without_being_asked(
     shows(browser, "#list-queue .active", "blog/posts")
     waiting = queued(manager, "blog/tags", ["app/shared.rb"])
     shows(browser, "#list-queue .waiting", "blog/tags", "blog/posts writes app/shared.rb")
-    Desk(manager).end(item)
+    ItemStore(manager).end(item)
     browser.until("!document.querySelector('#list-queue .active')", "it is over")
     shows(browser, "#figures", "0 held", "1 waiting", "1 done")
-    claimed = Desk(manager).claim(waiting, Here().holder(waiting))
+    claimed = ItemStore(manager).claim(waiting, Here().holder(waiting))
     assert isinstance(claimed, tuple)
     shows(browser, "#list-queue .active", "blog/tags")
 
@@ -185,7 +185,7 @@ def test_the_button_decides(
     shows(browser, "#list-controllers", "queued")
     shows(browser, "#count-controllers", "1")
     assert Flows(manager).get("blog/posts").state == "queued"
-    assert [item.workflow for item in Desk(manager).items() if item.phase == "apply"] == [
+    assert [item.workflow for item in ItemStore(manager).items() if item.phase == "apply"] == [
         "blog/posts"
     ]
     browser.click("#list-controllers .reject")
@@ -269,7 +269,9 @@ def test_a_timeline_per_file_and_per_agent(
 def test_contention_gaps_and_trouble(browser: Chromium, site: Server, manager: LockManager) -> None:
     for name in ("list", "show"):
         request = LockRequest.of([f"app/{name}.rb"], ())
-        Desk(manager).enqueue(f"blog/posts/{name}", "analyze", request, {"group": "blog/posts"})
+        ItemStore(manager).enqueue(
+            f"blog/posts/{name}", "analyze", request, {"group": "blog/posts"}
+        )
     item = sent_out(manager, "blog/posts", ["app/shared.rb"])
     queued(manager, "blog/tags", ["app/shared.rb"])
     visit(browser, site, "contention")

@@ -99,7 +99,7 @@ def retried(self, item, host, again):
     if "yielded" in str(again):
         task_flow.Run(self._work._works[0].root, item.id).forget()
         wanted = {"request": again.request, "data": again.data, "counts": False}
-        return self._desk.retry(item, str(again), **wanted)
+        return self._item_store.retry(item, str(again), **wanted)
     return real(self, item, host, again)
 real, item_steps.Performer._retried = item_steps.Performer._retried, retried
 """

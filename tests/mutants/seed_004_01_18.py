@@ -435,8 +435,8 @@ MUTANTS: list[Mutant] = [
         "004-13",
         "the escalated get no reservation",
         "work/engine/scheduler_loop.py",
-        "self._desk.escalate(item, host.holder(item) if host is not None else None)",
-        "self._desk.escalate(item, None)",
+        "self._item_store.escalate(item, host.holder(item) if host is not None else None)",
+        "self._item_store.escalate(item, None)",
         (PATIENCE,),
     ),
     Mutant(

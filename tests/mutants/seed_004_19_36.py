@@ -227,7 +227,7 @@ MUTANTS: list[Mutant] = [
         "a scheduler that is given is not told what the phases are",
         "work/screens/pipeline.py",
         "            self.use(scheduler)\n            scheduler.serve",
-        "            self.desk = scheduler.desk\n            scheduler.serve",
+        "            self.item_store = scheduler.item_store\n            scheduler.serve",
         (f"{IN_PIPELINE}25_the_pipeline_is_made_with_its_collaborators",),
     ),
     Mutant(

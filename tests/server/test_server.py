@@ -32,7 +32,7 @@ from holdfast.manager.manager import LockManager
 from holdfast.server import event_stream, ledger_feed, routes, server
 from holdfast.server.server import ListenError, Server
 from holdfast.work.engine import item_store, scheduler, stop_requests
-from holdfast.work.engine.item_store import Desk
+from holdfast.work.engine.item_store import ItemStore
 from holdfast.work.engine.scheduler import Here
 from holdfast.work.engine.work_items import LockRequest, WorkItem
 from holdfast.work.launching.run_folders import Run
@@ -95,7 +95,7 @@ def lock(manager: LockManager, path: str, holder: str = "ann") -> str:
 
 
 def sent_out(manager: LockManager, writes: list[str], workflow: str = "blog/posts") -> WorkItem:
-    desk = Desk(manager)
+    desk = ItemStore(manager)
     item = desk.enqueue(workflow, "apply", LockRequest.of([], writes), {"group": workflow})
     assert item is not None
     claimed = desk.claim(item, Here().holder(item))
@@ -112,7 +112,7 @@ def test_seed004_29_the_state_has_phase_controllers_workflows_and_locks(
     assert ask(site, "/api/state").json["phase"] == "ready"
     analysed(manager, root)
     item = sent_out(manager, ["app/shared.rb"])
-    Desk(manager).enqueue("blog/tags", "apply", LockRequest.of([], ["app/shared.rb"]))
+    ItemStore(manager).enqueue("blog/tags", "apply", LockRequest.of([], ["app/shared.rb"]))
     state = ask(site, "/api/state").json
     assert state["phase"] == "merging"
     assert [one["name"] for one in state["controllers"]] == ["blog/posts", "blog/comments"]
@@ -131,7 +131,9 @@ def test_seed004_29_the_state_has_phase_controllers_workflows_and_locks(
 
 def test_the_state_says_why_an_item_waits_and_for_whom(site: Server, manager: LockManager) -> None:
     sent_out(manager, ["app/shared.rb"])
-    waiting = Desk(manager).enqueue("blog/tags", "apply", LockRequest.of(["app/"], ["lib/x.rb"]))
+    waiting = ItemStore(manager).enqueue(
+        "blog/tags", "apply", LockRequest.of(["app/"], ["lib/x.rb"])
+    )
     assert waiting is not None
     one = ask(site, "/api/state").json["waiting"][0]
     assert one["waits_for"] == "locks"
@@ -147,7 +149,7 @@ def test_the_state_says_why_an_item_waits_and_for_whom(site: Server, manager: Lo
 def test_what_waits_for_no_lock_waits_for_a_slot_or_a_dispatcher(
     site: Server, manager: LockManager
 ) -> None:
-    Desk(manager).enqueue("blog/tags", "apply", LockRequest.of([], ["lib/x.rb"]))
+    ItemStore(manager).enqueue("blog/tags", "apply", LockRequest.of([], ["lib/x.rb"]))
     assert ask(site, "/api/state").json["waiting"][0]["waits_for"] == "dispatcher"
     sent_out(manager, ["app/shared.rb"])
     assert ask(site, "/api/state").json["waiting"][0]["waits_for"] == "slot"
@@ -170,7 +172,9 @@ def test_the_state_tells_of_gaps_blockers_and_a_scheduler_that_broke(
 ) -> None:
     for name in ("list", "show"):
         request = LockRequest.of([f"app/{name}.rb"], ())
-        Desk(manager).enqueue(f"blog/posts/{name}", "analyze", request, {"group": "blog/posts"})
+        ItemStore(manager).enqueue(
+            f"blog/posts/{name}", "analyze", request, {"group": "blog/posts"}
+        )
     item = sent_out(manager, ["app/shared.rb"])
     gap = {"grant": item.grant_id, "path": "lib/z.rb", "why": "not covered", "client": "claude"}
     transactions.note(manager, GAP, gap)
@@ -229,7 +233,7 @@ def test_the_queue_is_told_in_the_order_in_which_it_is_shown(
     ben.edit("app/x.rb")  # would close a circle, so it stands in no line
     first = sent_out(manager, ["app/shared.rb"])
     ids = [
-        Desk(manager).enqueue(name, phase, LockRequest.of([], ["app/shared.rb"])).id
+        ItemStore(manager).enqueue(name, phase, LockRequest.of([], ["app/shared.rb"])).id
         for name, phase in (("blog/tags", "analyze"), ("blog/users", "apply"))
     ]
     state = ask(site, "/api/state").json
@@ -495,7 +499,7 @@ def test_a_decision_is_made_by_the_button(site: Server, manager: LockManager, ro
     analysed(manager, root)
     answer = post(site, "/decide/blog/posts", {"decision": "approve"})
     assert (answer.status, answer.json["state"]) == (200, "queued")
-    merges = [item for item in Desk(manager).items() if item.phase == "apply"]
+    merges = [item for item in ItemStore(manager).items() if item.phase == "apply"]
     assert [item.workflow for item in merges] == ["blog/posts"]
     assert merges[0].lock_request.write_paths == (
         "app/controllers/blog/posts_controller.rb", "app/shared.rb",
@@ -512,7 +516,7 @@ def test_who_waits_for_no_decision_gets_none(
     assert post(site, "/decide/blog/posts", {"decision": "approve"}).status == 200
     again = post(site, "/decide/blog/posts", {"decision": "approve"})
     assert (again.status, again.code) == (409, "E_TRANSITION")
-    assert len([item for item in Desk(manager).items() if item.phase == "apply"]) == 1
+    assert len([item for item in ItemStore(manager).items() if item.phase == "apply"]) == 1
     for wrong in ({"decision": "perhaps"}, {}, {"decision": ["approve"]}):
         answer = post(site, "/decide/blog/comments", wrong)
         assert (answer.status, answer.code) == (400, "E_REQUEST")
@@ -532,7 +536,7 @@ def test_seed004_30_analyze_goes_through_the_scheduler(root: Path, manager: Lock
             until(lambda: _state_of(made, "blog/posts") == "awaiting_decisions", "it was analysed")
         finally:
             pipeline.stop()
-    items = [item for item in Desk(manager).items() if item.status == "completed"]
+    items = [item for item in ItemStore(manager).items() if item.status == "completed"]
     assert sorted(item.workflow for item in items) == ["blog/posts/index", "blog/posts/show"]
     assert all(item.grant_id for item in items)
 
@@ -543,7 +547,7 @@ def test_seed004_30_without_a_scheduler_here_the_item_waits_for_a_dispatcher_els
     manifest = ScreenManifest.load(str(root / "screens.json"))
     assignment.assign(manager, manifest, review=True)
     assert post(site, "/analyze/blog/posts").json["state"] == "queued"
-    waiting = [item for item in Desk(manager).items() if item.status == "queued"]
+    waiting = [item for item in ItemStore(manager).items() if item.status == "queued"]
     assert [item.workflow for item in waiting] == ["blog/posts/index", "blog/posts/show"]
     again = post(site, "/analyze/blog/posts")
     assert (again.status, again.code) == (409, "E_TRANSITION")
@@ -559,7 +563,7 @@ def test_seed004_30_a_pipeline_without_locks_does_it_at_once(root: Path) -> None
         assert post(made, "/analyze/blog/posts").status == 200
         until(found.exists, "it was analysed")
         assert post(made, "/decide/blog/posts", {"decision": "approve"}).code == "E_LEGACY"
-        assert Desk(own).items() == []
+        assert ItemStore(own).items() == []
 
 
 def _state_of(site: Server, name: str) -> str:
@@ -855,7 +859,7 @@ def test_output_is_streamed_while_the_agent_runs_and_ends_with_it(
             file.write(b"\xbc two\n")
         second = stream.next()
         assert (json.loads(second["data"]), second["id"]) == ("ü two\n", "11")
-        Desk(manager).end(item)
+        ItemStore(manager).end(item)
         assert stream.next()["event"] == "end"
     with Stream(site, f"/api/output/{item.id}/apply.log", **{"Last-Event-ID": "4"}) as stream:
         assert json.loads(stream.next()["data"]) == "ü two\n"
@@ -918,7 +922,7 @@ def test_every_answer_has_the_headers_that_keep_others_out(shown: Shown, path: s
 
 def test_metrics_are_in_the_format_of_prometheus(site: Server, manager: LockManager) -> None:
     sent_out(manager, ["app/shared.rb"])
-    Desk(manager).enqueue("blog/tags", "apply", LockRequest.of([], ["app/shared.rb"]))
+    ItemStore(manager).enqueue("blog/tags", "apply", LockRequest.of([], ["app/shared.rb"]))
     answer = ask(site, "/metrics")
     assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
     values = {}
@@ -998,7 +1002,7 @@ def test_a_dispatcher_shows_its_page_and_stops_when_it_is_asked_to(tmp_path: Pat
     assert "holdfast dispatch --resume" in said
     with LockManager.open(str(root)) as manager:
         assert manager.active_grants() == []
-        statuses = {item.status for item in Desk(manager).items()}
+        statuses = {item.status for item in ItemStore(manager).items()}
     assert statuses <= {"completed", "queued"}
 
 

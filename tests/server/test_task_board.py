@@ -26,7 +26,7 @@ from holdfast.server import ledger_feed
 from holdfast.server.server import Server
 from holdfast.server.state.board import Board
 from holdfast.server.visible_text import visible
-from holdfast.work.engine.item_store import Desk
+from holdfast.work.engine.item_store import ItemStore
 from holdfast.work.engine.scheduler import Here
 from holdfast.work.engine.work_items import LockRequest
 from holdfast.work.screens import assignment
@@ -362,7 +362,7 @@ def test_what_failed_is_counted_once_and_the_same_everywhere(tmp_path: Path) -> 
     shop = workshop(tmp_path / "mixed")
     with LockManager.open(str(shop)) as manager, LockManager.open(str(shop)) as own:
         analysed(manager, shop)
-        desk, flows = Desk(manager), Flows(manager)
+        desk, flows = ItemStore(manager), Flows(manager)
         for number in range(2):  # two items of one controller that failed
             item = desk.enqueue("blog/posts", "apply", LockRequest.of([], [f"{number}.rb"]),
                                 {"group": "blog/posts"})  # fmt: skip

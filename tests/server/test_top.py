@@ -26,7 +26,7 @@ from holdfast.gate.door.delegated_calls import GAP
 from holdfast.manager import transactions
 from holdfast.manager.manager import LockManager
 from holdfast.work.engine import scheduler
-from holdfast.work.engine.item_store import Desk
+from holdfast.work.engine.item_store import ItemStore
 from holdfast.work.engine.scheduler import Here
 from holdfast.work.engine.work_items import LockRequest
 
@@ -48,7 +48,7 @@ def shown(manager: LockManager, width: int | None = None) -> str:
 
 def busy(manager: LockManager) -> str:
     """One merge at work and one that waits for it. The grant of the first."""
-    desk = Desk(manager)
+    desk = ItemStore(manager)
     first, _second = (
         desk.enqueue(workflow, "apply", LockRequest.of([], ["app/shared.rb", f"{workflow}.rb"]))
         for workflow in ("blog/posts", "blog/tags")

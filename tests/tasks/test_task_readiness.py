@@ -46,7 +46,7 @@ def end(flow: TaskFlow, name: str, *causes: str) -> WorkItem:
 
 def items(flow: TaskFlow) -> list[WorkItem]:
     assert flow._scheduler is not None
-    return flow._scheduler.desk.items()
+    return flow._scheduler.item_store.items()
 
 
 DONE = (task_states.SENT_OUT, task_states.ACCEPTED, task_states.LANDED)

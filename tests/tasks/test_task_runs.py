@@ -23,7 +23,7 @@ from holdfast.gate.sandbox import SandboxError
 from holdfast.manager import transactions
 from holdfast.manager.manager import LockManager
 from holdfast.manager.owners.liveness import read_stat, witness_of
-from holdfast.work.engine.item_store import Desk
+from holdfast.work.engine.item_store import ItemStore
 from holdfast.work.errors import WorkError
 from holdfast.work.launching.descendants import descendants
 from holdfast.work.screens.workflow_states import TransitionError
@@ -470,7 +470,7 @@ def test_a_task_in_line_needs_what_the_list_says_now(checkout: Checkout) -> None
     assert {one.state for one in found.values()} == {task_states.DONE}
     assert checkout.read("b.txt") == "new\n"
     with LockManager.open(str(checkout.root)) as manager:
-        (item,) = (one for one in Desk(manager).items() if one.workflow == "second")
+        (item,) = (one for one in ItemStore(manager).items() if one.workflow == "second")
         assert set(item.lock_request.write_paths) > {"b.txt", "db:test"}
         assert item.priority == 5
 
@@ -496,7 +496,7 @@ def test_of_what_is_forgotten_nothing_is_left(checkout: Checkout) -> None:
     checkout.dispatch(checkout.task("one", "echo x >> a.txt"), checkout.task("two", "exit 1"))
     with LockManager.open(str(checkout.root)) as manager:
         assert forget(manager) == 2
-        assert Desk(manager).items() == []
+        assert ItemStore(manager).items() == []
     assert os.listdir(checkout.root / ".holdfast/runs") == []
 
 

@@ -14,7 +14,7 @@ from helpers_processes import PATIENCE_SECONDS
 from helpers_sandbox import NEEDS_LANDLOCK
 from helpers_work import Application, Desk, manifest, states
 from holdfast.manager.manager import LockManager
-from holdfast.work.engine.item_store import Desk as WorkDesk
+from holdfast.work.engine.item_store import ItemStore
 from holdfast.work.engine.work_items import WorkItem
 from holdfast.work.launching.run_folders import Run
 from holdfast.work.screens.pipeline import Pipeline
@@ -213,7 +213,7 @@ def test_what_is_taken_by_a_person_after_a_kill_is_not_undone_by_going_on(desk: 
 
 
 def _waits(manager: LockManager) -> bool:
-    found = WorkDesk(manager).items()
+    found = ItemStore(manager).items()
     return any(one.phase == "apply" and one.status == "queued" for one in found)
 
 

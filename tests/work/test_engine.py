@@ -17,7 +17,7 @@ from holdfast.manager.manager import LockManager
 from holdfast.testing.conformance import Scene
 from holdfast.work.engine import scheduler_loop, work_items
 from holdfast.work.engine.callbacks import Again, Hold
-from holdfast.work.engine.item_store import YIELD, YIELD_NOTES, Desk
+from holdfast.work.engine.item_store import YIELD, YIELD_NOTES, ItemStore
 from holdfast.work.engine.loop_messages import Freed, Message
 from holdfast.work.engine.mailbox import Mailbox
 from holdfast.work.engine.scheduler import Here, Scheduler
@@ -39,7 +39,7 @@ def make(manager: LockManager) -> Iterator[Callable[..., Scheduler]]:
 
 
 def known(scheduler: Scheduler, item: WorkItem) -> WorkItem:
-    found = scheduler.desk.item(item.id)
+    found = scheduler.item_store.item(item.id)
     assert found is not None
     return found
 
@@ -104,7 +104,9 @@ def test_nor_is_one_that_becomes_impossible_in_the_very_moment_in_which_it_is_pu
     make: Callable[..., Scheduler], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scheduler = make()
-    monkeypatch.setattr(scheduler.desk, "check", lambda wanted: None)  # it was possible just now
+    monkeypatch.setattr(
+        scheduler.item_store, "check", lambda wanted: None
+    )  # it was possible just now
 
     def work(item: WorkItem, grant: LockGrant) -> None:
         raise Again("wider", request=LockRequest.of((), ["app/"]))
@@ -176,10 +178,10 @@ def test_an_item_in_line_that_was_changed_elsewhere_is_not_claimed_as_it_was(
 ) -> None:
     scheduler = make()
     item = put(scheduler, "a", lambda item, grant: None, "a.py")
-    changed = scheduler.desk.amend(item.id, LockRequest.of((), ["b.py"]), 7)
+    changed = scheduler.item_store.amend(item.id, LockRequest.of((), ["b.py"]), 7)
     assert changed is not None
     assert (changed.lock_request.write_paths, changed.priority) == (("b.py",), 7)
-    assert scheduler.desk.claim(item, Here().holder(item)) is None
+    assert scheduler.item_store.claim(item, Here().holder(item)) is None
     assert manager.active_grants() == []
     scheduler.start()
     ends(scheduler)
@@ -220,7 +222,7 @@ def test_one_that_pauses_is_not_tried_before_its_time_by_any_dispatcher(
     first.start()
     until(lambda: known(first, item).retries == 1, "it pauses")
     assert known(first, item).not_before == manager.now() + 120 * SECOND
-    assert isinstance(first.desk.claim(item, scene.holder("early")), type(None))
+    assert isinstance(first.item_store.claim(item, scene.holder("early")), type(None))
     first.stop()
     second = make()  # as after a restart
     second.handle("apply", work)
@@ -303,14 +305,14 @@ def test_one_may_go_on_before_the_loop_has_heard_that_it_is_held(
     make: Callable[..., Scheduler],
 ) -> None:
     scheduler = make()
-    real = scheduler.desk.hold
+    real = scheduler.item_store.hold
 
     def hold(item: WorkItem, data: Any = None) -> WorkItem:
         held = real(item, data)
         assert scheduler.go_on(item.id, "land")
         return held
 
-    scheduler.desk.hold = hold  # type: ignore[method-assign]
+    scheduler.item_store.hold = hold  # type: ignore[method-assign]
     scheduler.handle("land", lambda item, grant: {"landed": True})
     scheduler.handle("apply", lambda item, grant: Hold())
     item = put(scheduler, "a", None, "a.py")
@@ -328,7 +330,7 @@ def test_another_process_may_let_a_held_item_go_on(
     item = put(scheduler, "a", None, "a.py")
     scheduler.start()
     until(lambda: bool(scheduler.held_items), "it is held")
-    assert Desk(manager).go_on(item.id, "land") is not None
+    assert ItemStore(manager).go_on(item.id, "land") is not None
     ends(scheduler)
     assert known(scheduler, item).data == {"landed": True}
 
@@ -336,7 +338,7 @@ def test_another_process_may_let_a_held_item_go_on(
 def test_what_a_dead_dispatcher_held_is_recovered_and_done_again(
     make: Callable[..., Scheduler], manager: LockManager, scene: Scene
 ) -> None:
-    theirs = Desk(manager)
+    theirs = ItemStore(manager)
     item = theirs.enqueue("a", "apply", LockRequest.of((), ["a.py"]))
     claimed = theirs.claim(item, scene.holder("theirs"))
     assert isinstance(claimed, tuple)
@@ -517,7 +519,7 @@ def test_all_that_an_item_s_holder_took_goes_with_it(
 def test_all_that_an_item_s_holder_took_stays_between_phases_and_if_files_are_not_put_back(
     manager: LockManager, scene: Scene
 ) -> None:
-    desk = Desk(manager)
+    desk = ItemStore(manager)
     item = desk.enqueue("a", "apply", LockRequest.of((), ["a.py"]))
     holder = scene.holder("theirs")
     claimed = desk.claim(item, holder)
@@ -538,7 +540,7 @@ def test_all_that_an_item_s_holder_took_stays_between_phases_and_if_files_are_no
 def test_a_lease_of_an_item_s_holder_is_renewed_with_the_item_s_own(
     manager: LockManager, scene: Scene
 ) -> None:
-    desk = Desk(manager)
+    desk = ItemStore(manager)
     item = desk.enqueue("a", "apply", LockRequest.of((), ["a.py"]))
     holder = scene.holder("theirs")
     claimed = desk.claim(item, holder)
@@ -553,7 +555,7 @@ def test_a_lease_of_an_item_s_holder_is_renewed_with_the_item_s_own(
 def test_all_that_an_abandoned_item_s_holder_took_goes_to_whoever_cleans_up(
     manager: LockManager, scene: Scene
 ) -> None:
-    desk = Desk(manager)
+    desk = ItemStore(manager)
     item = desk.enqueue("a", "apply", LockRequest.of((), ["a.py"]))
     holder = Holder(id=item.id, key="theirs", witness=scene.holder("theirs").witness)
     claimed = desk.claim(item, holder)
@@ -578,7 +580,7 @@ def test_what_the_holder_of_an_item_waited_for_never_comes_to_it_afterwards(
 ) -> None:
     """Its launcher was killed while a call of the agent stood in line. As long as files are kept
     under its name, and the next attempt keeps some, the ledger does not count it as dead."""
-    desk = Desk(manager)
+    desk = ItemStore(manager)
     item = desk.enqueue("a", "apply", LockRequest.of((), ["a.py"]))
     holder = Holder(id=item.id, key="theirs", witness=scene.holder("theirs").witness)
     claimed = desk.claim(item, holder)
@@ -601,7 +603,7 @@ def test_what_the_holder_of_an_item_waited_for_never_comes_to_it_afterwards(
 def test_leases_go_with_an_item_although_a_person_took_its_own_grant_away(
     manager: LockManager, scene: Scene
 ) -> None:
-    desk = Desk(manager)
+    desk = ItemStore(manager)
     item = desk.enqueue("a", "apply", LockRequest.of((), ["a.py"]))
     claimed = desk.claim(item, scene.holder("theirs"))
     assert isinstance(claimed, tuple)

@@ -18,7 +18,7 @@ from conftest import until
 from helpers_launcher import Bench, before_launchers, is_running, pid_in
 from helpers_sandbox import NEEDS_LANDLOCK
 from holdfast.manager.manager import LockManager
-from holdfast.work.engine.item_store import Desk
+from holdfast.work.engine.item_store import ItemStore
 from holdfast.work.engine.scheduler import Again
 from holdfast.work.launching.slots import AgentError, Ended, Launcher, Launchers
 
@@ -166,13 +166,13 @@ def _ignoring(function: object) -> None:
 KILLED = """
 import os, sys, threading
 from holdfast.manager.manager import LockManager
-from holdfast.work.engine.item_store import Desk
+from holdfast.work.engine.item_store import ItemStore
 from holdfast.work.engine.work_items import LockRequest
 from holdfast.work.launching.slots import Launchers
 root, file = sys.argv[1:]
 manager = LockManager.open(root)
 launcher = Launchers(manager, 1).lend()
-desk = Desk(manager)
+desk = ItemStore(manager)
 item = desk.enqueue("a", "apply", LockRequest.of((), ["app/x.rb"]))
 item, grant = desk.claim(item, launcher.holder(item))
 launcher.run(item, ["/bin/sh", "-c", f"setsid sleep 1000 & echo $! > {file}; exec sleep 1000"],
@@ -190,7 +190,7 @@ def test_when_the_dispatcher_is_killed_everything_that_it_started_goes_with_it(
     dispatcher.wait()
     until(lambda: not is_running(agent), "what its agent had started is gone")
     with LockManager.open(repository) as manager:
-        desk = Desk(manager)
+        desk = ItemStore(manager)
         (item,) = desk.items()
         until(lambda: desk.is_abandoned(item), "its locks are free")
 

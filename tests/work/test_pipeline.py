@@ -390,8 +390,8 @@ def test_seed004_28_a_merge_locks_the_targets_of_all_its_screens_each_once(
     )
     assert app.run() == {"blog/posts": "completed", "shop/carts": "completed"}
     assert app.pipeline is not None
-    assert app.pipeline.desk is not None
-    (merge,) = [item for item in app.pipeline.desk.items() if item.workflow == "blog/posts"]
+    assert app.pipeline.item_store is not None
+    (merge,) = [item for item in app.pipeline.item_store.items() if item.workflow == "blog/posts"]
     targets = ("app/shared.rb", "app/index.rb", "app/show.rb")
     assert merge.lock_request.write_paths == targets
     assert app.manager is not None
@@ -530,8 +530,8 @@ def test_of_two_that_start_at_once_each_screen_is_queued_by_one(small: Applicati
         small.order("analyze", "while not (home / 'go').exists(): time.sleep(0.01)")
         pipeline.start()
         other.start()
-        assert pipeline.desk is not None
-        assert [item.workflow for item in pipeline.desk.items()] == ["blog/posts/index"]
+        assert pipeline.item_store is not None
+        assert [item.workflow for item in pipeline.item_store.items()] == ["blog/posts/index"]
         other.halt()
         other.stop()
 

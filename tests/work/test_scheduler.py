@@ -15,7 +15,7 @@ from holdfast.manager.grants import LockGrant
 from holdfast.manager.manager import LockManager
 from holdfast.testing.conformance import Scene
 from holdfast.work.engine.callbacks import NoWork
-from holdfast.work.engine.item_store import ITEM_WAITS, Desk
+from holdfast.work.engine.item_store import ITEM_WAITS, ItemStore
 from holdfast.work.engine.scheduler import (
     TROUBLE,
     Again,
@@ -85,7 +85,7 @@ def put(
 
 
 def status(scheduler: Scheduler, item: WorkItem) -> str:
-    found = scheduler.desk.item(item.id)
+    found = scheduler.item_store.item(item.id)
     return found.status if found is not None else ""
 
 
@@ -200,7 +200,7 @@ def test_seed004_23_and_24_what_an_item_tells(
     assert active.dispatched_at >= item.queued_at
     stop.let()
     ends(scheduler)
-    done = scheduler.desk.item(item.id)
+    done = scheduler.item_store.item(item.id)
     assert done is not None
     assert (done.status, done.data) == ("completed", {"grant": grant.id})
 
@@ -275,7 +275,7 @@ def test_seed004_31_whatever_a_callback_raises_its_locks_are_free_and_it_is_in_e
     items = [put(scheduler, name, crash, f"{name}.py") for name in ("a", "b", "c")]
     scheduler.start()
     ends(scheduler)
-    after = [scheduler.desk.item(item.id) for item in items]
+    after = [scheduler.item_store.item(item.id) for item in items]
     assert [one.status for one in after if one] == ["error"] * 3
     assert [one.reason for one in after if one] == ["ValueError: no", "said so", "SystemExit: 3"]
     assert after[1] is not None
@@ -306,7 +306,7 @@ def test_seed004_06_between_phases_an_item_gives_back_its_slot_and_keeps_its_gra
     ends(scheduler)
     assert stop.came == ["quick", "test"]
     assert len(set(grants)) == 1
-    done = scheduler.desk.item(item.id)
+    done = scheduler.item_store.item(item.id)
     assert done is not None
     assert done.data == {"applied": True, "tested": True}
     assert manager.active_grants() == []
@@ -329,7 +329,7 @@ def test_one_that_asks_to_be_tried_again_is_from_its_old_place(
     ends(scheduler)
     assert tries == [0, 1, 2]
     assert recovered == [item.id, item.id]
-    done = scheduler.desk.item(item.id)
+    done = scheduler.item_store.item(item.id)
     assert done is not None
     assert (done.status, done.arrival) == ("completed", item.arrival)
 
@@ -368,7 +368,7 @@ def test_seed004_18_after_the_last_retry_it_is_an_error_that_says_who_is_in_the_
         assert waiting.retries == retries
         scene.clock.advance(300)
         go_round(scheduler)
-    done = scheduler.desk.item(item.id)
+    done = scheduler.item_store.item(item.id)
     assert done is not None
     assert done.status == "error"
     assert (scheduler.queue_depth, stop.came) == (0, [])
@@ -429,7 +429,7 @@ def test_waiting_for_a_slot_uses_up_no_retries(
     scheduler.look()
     stop.let()
     ends(scheduler)
-    done = scheduler.desk.item(item.id)
+    done = scheduler.item_store.item(item.id)
     assert done is not None
     assert (done.status, done.retries) == ("completed", 0)
 
@@ -547,7 +547,7 @@ def test_what_was_due_when_the_loop_broke_is_due_when_it_is_started_again(
     until(lambda: len(stop.came) == 1, "the first is out")
     scene.clock.advance(601)
     with monkeypatch.context() as broken:
-        broken.setattr(scheduler.desk, "escalate", lambda *_: 1 / 0)
+        broken.setattr(scheduler.item_store, "escalate", lambda *_: 1 / 0)
         scheduler.look()
         until(lambda: bool(scheduler.error), "it broke")
     stop.let()
@@ -565,7 +565,7 @@ def test_seed004_34_a_crash_of_the_loop_is_an_error_for_all_to_see_and_loses_not
     scheduler = make(slots=1)
     put(scheduler, "a", stop, "a.py")
     with monkeypatch.context() as broken:
-        broken.setattr(scheduler.desk, "claim", lambda *_: 1 / 0)
+        broken.setattr(scheduler.item_store, "claim", lambda *_: 1 / 0)
         scheduler.start()
         until(lambda: bool(scheduler.error), "it broke")
     assert scheduler.error == "ZeroDivisionError: division by zero"
@@ -594,7 +594,7 @@ def test_items_outlive_their_scheduler(make: Callable[..., Scheduler], stop: Sto
 def test_what_a_dead_dispatcher_had_sent_out_is_recovered_and_done_again(
     make: Callable[..., Scheduler], stop: Stop, manager: LockManager, scene: Scene
 ) -> None:
-    theirs = Desk(manager)
+    theirs = ItemStore(manager)
     item = theirs.enqueue("a", "apply", LockRequest.of((), ["a.py"]))
     assert isinstance(theirs.claim(item, scene.holder("theirs")), tuple)
     recovered: list[str] = []
@@ -641,7 +641,7 @@ def test_an_item_that_waits_can_be_called_off(
     assert scheduler.cancel(item.id, "called off")
     assert not scheduler.cancel(item.id, "called off")
     ends(scheduler)
-    done = scheduler.desk.item(item.id)
+    done = scheduler.item_store.item(item.id)
     assert done is not None
     assert (done.status, done.reason) == ("error", "called off")
 
@@ -652,5 +652,5 @@ def test_what_is_over_can_be_forgotten_and_nothing_else(
     scheduler = make()
     done, waits = put(scheduler, "a", stop, "a.py"), put(scheduler, "b", stop, "b.py")
     scheduler.cancel(done.id, "called off")
-    scheduler.desk.forget([done.id, waits.id])
-    assert [item.id for item in scheduler.desk.items()] == [waits.id]
+    scheduler.item_store.forget([done.id, waits.id])
+    assert [item.id for item in scheduler.item_store.items()] == [waits.id]

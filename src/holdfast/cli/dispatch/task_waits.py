@@ -18,7 +18,7 @@ from holdfast.core.draft import Draft
 from holdfast.core.model import READ, SECOND
 from holdfast.core.sentences import duration
 from holdfast.manager import transactions
-from holdfast.work.engine.item_store import Desk
+from holdfast.work.engine.item_store import ItemStore
 from holdfast.work.engine.work_items import QUEUED
 from holdfast.work.tasks import task_records
 
@@ -58,7 +58,7 @@ class Waits:
     def __init__(self, manager: LockManager, name: str) -> None:
         self._manager = manager
         self._list = name
-        self._desk = Desk(manager)
+        self._item_store = ItemStore(manager)
         self._questions: dict[str, Question] = {}
         self._due = 0.0
         self.found: list[Wait] = []
@@ -75,12 +75,12 @@ class Waits:
 
     def _unbegun(self) -> dict[str, tuple[int, Question]]:
         """What the first queued items want, and since when."""
-        own = [item for item in self._desk.items()
+        own = [item for item in self._item_store.items()
                if item.status == QUEUED and not item.grant_id
                and item.data.get("list") == self._list]  # fmt: skip
         first = sorted(own, key=lambda item: item.rank)[:NOT_BEGUN_MAX]
         kept = self._questions
-        self._questions = {item.id: kept.get(item.id) or self._desk.question(item)
+        self._questions = {item.id: kept.get(item.id) or self._item_store.question(item)
                            for item in first}  # fmt: skip
         return {item.id: (max(item.queued, item.not_before), self._questions[item.id])
                 for item in first}  # fmt: skip

@@ -29,7 +29,7 @@ from holdfast.server.state.controllers import controllers
 from holdfast.server.state.ledger_facts import Moment, task_of, without_anchors
 from holdfast.server.state.wait_chains import Chains
 from holdfast.server.visible_text import visible
-from holdfast.work.engine.item_store import Desk
+from holdfast.work.engine.item_store import ItemStore
 from holdfast.work.engine.work_items import (
     ANALYZE,
     QUEUED,
@@ -61,7 +61,7 @@ class Board:
 
     def __init__(self, manager: LockManager) -> None:
         self._manager = manager
-        self._desk = Desk(manager)
+        self._item_store = ItemStore(manager)
         self._questions: dict[str, Question] = {}
 
     def state(self, reasons: int = REASONS, gaps: int = 0) -> dict[str, Any]:
@@ -194,7 +194,9 @@ class Board:
 
     def items(self, group: str) -> list[dict[str, Any]]:
         """The items of one controller, in the order of their arrival."""
-        return [item_data(item) for item in self._desk.items() if item.data.get("group") == group]
+        return [
+            item_data(item) for item in self._item_store.items() if item.data.get("group") == group
+        ]
 
     def figures(self) -> dict[str, Any]:
         """The figures for `/metrics`."""
@@ -240,7 +242,7 @@ class Board:
         costs more than finding their holders."""
         known = self._questions.get(item.id)
         if known is None:
-            known = self._questions[item.id] = self._desk.question(item)
+            known = self._questions[item.id] = self._item_store.question(item)
         return known
 
     def _forget(self, now: Moment) -> None:

@@ -1,4 +1,4 @@
-"""Moments at which something is due for an item, by the ledger's clock.
+"""Deadlines at which something is due for an item, by the ledger's clock.
 
 That clock is read only when one of them may have come, because reading it is a query to the ledger.
 In between we use our own clock. It may stop or drift, so it is trusted only for a while.
@@ -17,7 +17,7 @@ from holdfast.manager.manager import LockManager
 CLOCK_SECONDS = 60.0
 
 
-class Moments:
+class Deadlines:
     """Which item is due when. For one thread."""
 
     def __init__(self, manager: LockManager) -> None:

@@ -25,7 +25,7 @@ from holdfast.work.engine.callbacks import (
     Next,
     Work,
 )
-from holdfast.work.engine.item_store import Desk
+from holdfast.work.engine.item_store import ItemStore
 from holdfast.work.engine.orphan_cleanup import Unfinished, Unsettled, settled
 from holdfast.work.engine.work_items import LockRequest, WorkItem
 
@@ -75,8 +75,8 @@ class Works:
 class Performer:
     """Does the work of items, one call for each."""
 
-    def __init__(self, desk: Desk, work: Work, retries: int) -> None:
-        self._desk = desk
+    def __init__(self, item_store: ItemStore, work: Work, retries: int) -> None:
+        self._item_store = item_store
         self._work = work
         self._retries = retries
         #: Items that have failed, and whose files could not be restored yet.
@@ -105,12 +105,14 @@ class Performer:
         except BaseException as error:
             return self._failed(item, host, f"{type(error).__name__}: {error}")
         if isinstance(result, Next):
-            return self._desk.keep(item, result.phase, result.data)
+            return self._item_store.keep(item, result.phase, result.data)
         if isinstance(result, Hold):
-            return self._desk.hold(item, result.data)
+            return self._item_store.hold(item, result.data)
         try:
             with self._work.finishing(item):
-                return self._desk.end(item, data=result if isinstance(result, Mapping) else None)
+                return self._item_store.end(
+                    item, data=result if isinstance(result, Mapping) else None
+                )
         except Again as again:
             return self._once_more(item, host, again)
 
@@ -136,7 +138,7 @@ class Performer:
             except Lost:  # another dispatcher does this
                 self._unsettled.pop(item.id, None)
                 continue
-            self._desk.let_go(item)
+            self._item_store.let_go(item)
             self._unsettled.pop(item.id, None)
 
     def _once_more(self, item: WorkItem, host: Host, again: Again) -> WorkItem | None:
@@ -145,7 +147,7 @@ class Performer:
             return self._failed(item, host, f"given up after {item.retries} retries: {reason}")
         try:
             if again.request is not None:
-                self._desk.check(again.request)
+                self._item_store.check(again.request)
         except HoldfastError as error:
             return self._failed(item, host, f"{reason}; {error.code}: {error.message}")
         return self._retried(item, host, again)
@@ -154,7 +156,7 @@ class Performer:
         reason = str(again)
         return self._after_settling(
             item, host, reason,
-            lambda mine: self._desk.retry(
+            lambda mine: self._item_store.retry(
                 mine, reason, request=again.request, data=again.data, counts=again.counts,
                 pause_seconds=again.pause_seconds,
             ),
@@ -165,7 +167,7 @@ class Performer:
     ) -> WorkItem | None:
         """The item has failed for good: its files are restored before its locks are released."""
         return self._after_settling(
-            item, host, reason, lambda mine: self._desk.end(mine, reason=reason, data=data)
+            item, host, reason, lambda mine: self._item_store.end(mine, reason=reason, data=data)
         )
 
     def _after_settling(
@@ -176,13 +178,13 @@ class Performer:
         then: Callable[[WorkItem], WorkItem | None],
     ) -> WorkItem | None:
         try:
-            mine = settled(self._desk, item, host, self._work.undo)
+            mine = settled(self._item_store, item, host, self._work.undo)
         except Unsettled as left:
-            ended = self._desk.end(left.item, reason=f"{reason}; {left}", hold=True)
+            ended = self._item_store.end(left.item, reason=f"{reason}; {left}", hold=True)
             if ended is not None:
                 self._unsettled[ended.id] = ended
             return ended
         except Unfinished as left:
             pause = FINISH_SECONDS if host is not None else 0.0
-            return self._desk.finish_later(left.item, left.phase, pause)
+            return self._item_store.finish_later(left.item, left.phase, pause)
         return None if mine is None else then(mine)

@@ -88,7 +88,7 @@ LEASE_SECONDS = 1800.0
 LEASE = round(LEASE_SECONDS * SECOND)
 
 
-class Desk:
+class ItemStore:
     """The items of one repository. The events that it writes carry its name, which tells them from
     those of other dispatchers."""
 

@@ -12,7 +12,7 @@ from holdfast.manager.manager import LockManager
 LOOK_SECONDS = 5.0
 
 
-class Following:
+class LedgerFollower:
     """Reports every event after a given one, until it is told to end and another event comes or a
     pause has passed."""
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from holdfast.manager.files.keepsakes import KeepsakeError, marked
 from holdfast.work.engine.callbacks import Accepted, Here, Host
-from holdfast.work.engine.item_store import Desk
+from holdfast.work.engine.item_store import ItemStore
 from holdfast.work.engine.work_items import WorkItem
 
 #: The pause between two checks whether killed processes are gone.
@@ -34,9 +34,9 @@ class Unfinished(Exception):
         self.phase = phase
 
 
-def kill_orphans(desk: Desk, item: WorkItem) -> None:
+def kill_orphans(item_store: ItemStore, item: WorkItem) -> None:
     """Kill the processes that a killed launcher of an item left running."""
-    for pid in desk.orphans(item):
+    for pid in item_store.orphans(item):
         try:
             os.kill(pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
@@ -44,16 +44,16 @@ def kill_orphans(desk: Desk, item: WorkItem) -> None:
 
 
 def settled(
-    desk: Desk, item: WorkItem, host: Host | None, undo: Callable[[WorkItem], None]
+    item_store: ItemStore, item: WorkItem, host: Host | None, undo: Callable[[WorkItem], None]
 ) -> WorkItem | None:
     """Clean up after an item, with its locks held meanwhile, and return it. None if another process
     does that. Nothing is touched before every process that it had started is gone. `host` is the
     holder of its locks, if that is one of ours. Raises Unsettled and Unfinished."""
     if host is None or not host.is_well:
-        while not desk.is_abandoned(item):
-            kill_orphans(desk, item)
+        while not item_store.is_abandoned(item):
+            kill_orphans(item_store, item)
             time.sleep(SETTLE_SECONDS)
-        mine = desk.take_over(item, marked(Here().holder(item)))
+        mine = item_store.take_over(item, marked(Here().holder(item)))
         if mine is None:
             return None
         item = mine

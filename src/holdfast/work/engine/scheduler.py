@@ -46,10 +46,10 @@ from holdfast.work.engine.item_steps import Works
 from holdfast.work.engine.item_store import (
     ITEM_EVENTS,
     YIELD,
-    Desk,
+    ItemStore,
     ended_paths,
 )
-from holdfast.work.engine.ledger_follower import Following
+from holdfast.work.engine.ledger_follower import LedgerFollower
 from holdfast.work.engine.loop_messages import (
     Broke,
     Drain,
@@ -62,7 +62,7 @@ from holdfast.work.engine.loop_messages import (
 )
 from holdfast.work.engine.mailbox import Mailbox
 from holdfast.work.engine.scheduler_loop import Limits, Loop, Snapshot
-from holdfast.work.engine.thread_pool import Hands
+from holdfast.work.engine.thread_pool import ThreadPool
 from holdfast.work.engine.work_items import ERROR, LockRequest, Order, WorkItem
 
 if TYPE_CHECKING:
@@ -106,15 +106,15 @@ class Scheduler:
             raise InvalidInput("a scheduler needs at least one slot", hint="give slots=1 or more")
         if slots is None:
             slots = SLOTS if claude_semaphore is None else sys.maxsize
-        self.desk = Desk(lock_manager)
+        self.item_store = ItemStore(lock_manager)
         self.slots = slots
         self._manager = lock_manager
         self._works = Works(work or NoWork())
-        self.desk.beside = self._works.beside
+        self.item_store.beside = self._works.beside
         self._handlers: dict[str, Handler] = {}
-        self._pool = Hands("holdfast work")
+        self._pool = ThreadPool("holdfast work")
         self._loop = Loop(
-            self.desk,
+            self.item_store,
             limits=Limits(
                 slots, round(queue_seconds * SECOND), round(patience_seconds * SECOND), retries,
                 claude_semaphore,
@@ -127,7 +127,7 @@ class Scheduler:
         self._snapshot = Snapshot()
         self._change = threading.Condition()
         self._thread: threading.Thread | None = None
-        self._following: Following | None = None
+        self._following: LedgerFollower | None = None
         self._reap_seconds = reap_seconds
         self._reaper = ExitStack()
 
@@ -154,14 +154,14 @@ class Scheduler:
         together: Together | None = None,
         callback: Callback | None = None,
     ) -> list[WorkItem]:
-        """Queue items, together with something else or not at all; see `Desk.enqueue_all`."""
+        """Queue items, together with something else or not at all; see `ItemStore.enqueue_all`."""
         for order in orders:
             if callback is None and order.phase not in self._handlers:
                 raise InvalidInput(
                     f"no handler for phase {order.phase!r}",
                     hint="give a callback, or register one with handle()",
                 )
-        items = self.desk.enqueue_all(orders, together)
+        items = self.item_store.enqueue_all(orders, together)
         self._hand_in(Enqueued(tuple(items), callback))
         for item in items:
             self._works.changed(item, here=True)
@@ -200,7 +200,7 @@ class Scheduler:
     def go_on(self, id: str, phase: str, data: Mapping[str, Any] | None = None) -> bool:
         """Queue a held item for a phase; it keeps its locks. False if it is not held. Works for an
         item that another dispatcher holds, too; that one continues it."""
-        item = self.desk.go_on(id, phase, data)
+        item = self.item_store.go_on(id, phase, data)
         if item is None:
             return False
         self._hand_in(Enqueued((item,)))
@@ -256,7 +256,7 @@ class Scheduler:
         if transactions.noted(self._manager, TROUBLE) is not None:
             transactions.note(self._manager, MENDED, {}, name=TROUBLE, over=True)
         head = self._take_up()
-        self._following = Following(self._manager, head, self._hear, self._break)
+        self._following = LedgerFollower(self._manager, head, self._hear, self._break)
         self._thread = threading.Thread(target=self._run, name="holdfast scheduler", daemon=True)
         self._thread.start()
         # What is in an item's way ends when the item is tried. This is for every other leak.
@@ -279,7 +279,7 @@ class Scheduler:
         if self._following is not None:
             self._following.end()
         with suppress(StoreError):  # this also wakes the thread that follows the ledger
-            transactions.note(self._manager, STOPPED, {"by": self.desk.name})
+            transactions.note(self._manager, STOPPED, {"by": self.item_store.name})
         if self._following is not None:
             self._following.join()
         self._reaper.close()
@@ -348,7 +348,7 @@ class Scheduler:
     def _take_up(self) -> int:
         """Read all items of the ledger, and return the event up to which they are known."""
         head = transactions.look(self._manager, lambda view: view.head)
-        for item in self.desk.items():
+        for item in self.item_store.items():
             if item.status == ERROR and item.grant_id:
                 self._let_go(item)
             self._send(Seen(item))
@@ -357,19 +357,19 @@ class Scheduler:
     def _let_go(self, item: WorkItem) -> None:
         """Release a failed item whose files could not be restored then. Perhaps they can be
         restored now."""
-        if not self.desk.holds(item) or not self.desk.is_abandoned(item):
+        if not self.item_store.holds(item) or not self.item_store.is_abandoned(item):
             return
         with suppress(KeepsakeError):
             with suppress(Accepted):
                 self._works.undo(item)
-            self.desk.let_go(item)
+            self.item_store.let_go(item)
 
     def _hear(self, event: Event) -> None:
         """Handle one event: released paths, and items that other dispatchers have changed."""
         paths = ended_paths(event)
         if paths is not None:
             self._send(Freed(paths))
-        elif event.type in ITEM_EVENTS and event.data["by"] != self.desk.name:
+        elif event.type in ITEM_EVENTS and event.data["by"] != self.item_store.name:
             item = WorkItem.from_data(event.data)
             self._send(Seen(item))
             self._works.changed(item, here=False)

@@ -24,9 +24,9 @@ from holdfast.core.sentences import conflict_sentences
 from holdfast.manager.files.unfinished_edits import settles
 from holdfast.manager.grants import LockGrant
 from holdfast.work.engine.callbacks import Callback, Handler, Host, Work
-from holdfast.work.engine.deadlines import Moments
+from holdfast.work.engine.deadlines import Deadlines
 from holdfast.work.engine.item_steps import Performer
-from holdfast.work.engine.item_store import LEASE_SECONDS, Desk
+from holdfast.work.engine.item_store import LEASE_SECONDS, ItemStore
 from holdfast.work.engine.ledger_follower import LOOK_SECONDS
 from holdfast.work.engine.loop_messages import (
     Broke,
@@ -43,7 +43,7 @@ from holdfast.work.engine.loop_messages import (
 )
 from holdfast.work.engine.orphan_cleanup import kill_orphans
 from holdfast.work.engine.ready_queue import Lines
-from holdfast.work.engine.thread_pool import Hands
+from holdfast.work.engine.thread_pool import ThreadPool
 from holdfast.work.engine.work_items import HELD, QUEUED, WorkItem
 
 #: How long until a shared semaphore is tried again: it sends no message when it is released.
@@ -107,19 +107,19 @@ class Loop:
 
     def __init__(
         self,
-        desk: Desk,
+        item_store: ItemStore,
         *,
         limits: Limits,
         work: Work,
         handlers: Mapping[str, Handler],
         make_host: Callable[[], Host],
-        pool: Hands,
+        pool: ThreadPool,
         send: Callable[[Message], None],
         has_mail: Callable[[], bool],
         publish: Callable[[Snapshot], None],
         broke: Callable[[BaseException], None],
     ) -> None:
-        self._desk = desk
+        self._item_store = item_store
         self._limits = limits
         self._work = work
         self._handlers = handlers
@@ -129,7 +129,7 @@ class Loop:
         self._has_mail = has_mail
         self._publish_to = publish
         self._broke = broke
-        self._performer = Performer(desk, work, limits.retries)
+        self._performer = Performer(item_store, work, limits.retries)
         self._lines = Lines()
         #: Items that are not to be tried yet.
         self._later: dict[str, WorkItem] = {}
@@ -142,7 +142,7 @@ class Loop:
         self._foreign: dict[str, WorkItem] = {}
         self._blocked: dict[str, Blocked] = {}
         self._stopped: set[tuple[str, str]] = set()
-        self._moments = Moments(desk.manager)
+        self._deadlines = Deadlines(item_store.manager)
         self._renew_at = 0.0
         self._look_at = 0.0
         self._lacks_permit = False
@@ -176,8 +176,8 @@ class Loop:
         item = self._lines.get(id) or self._later.get(id)
         if item is None or item.grant_id:
             return None
-        self._desk.leave_line(item)
-        ended = self._desk.end(item, reason=reason)
+        self._item_store.leave_line(item)
+        ended = self._item_store.end(item, reason=reason)
         self._drop(id)
         self._publish()
         return ended
@@ -207,7 +207,7 @@ class Loop:
                 self._lines.wake(paths)
             case Look():
                 self._look_at = 0.0
-                self._moments.doubt()
+                self._deadlines.doubt()
             case Drain():
                 self._is_stopping = True
             case Broke(error):
@@ -223,7 +223,7 @@ class Loop:
         """Seconds until something is due that no message will report; None if nothing is."""
         if self._is_interrupted:
             return 0.0
-        moments = [self._renew_at - time.monotonic(), self._moments.seconds]
+        moments = [self._renew_at - time.monotonic(), self._deadlines.seconds]
         is_looked_after = self._foreign or self._blocked or self._performer.has_unsettled
         if not self._is_sweeping and is_looked_after:
             moments.append(self._look_at - time.monotonic())
@@ -272,11 +272,11 @@ class Loop:
             return
         if item.not_before:
             self._later[item.id] = item
-            self._moments.note(item.not_before, item.id)
+            self._deadlines.note(item.not_before, item.id)
             return
         self._lines.add(item, takes_slot=handler.takes_slot)
         if not item.escalated:
-            self._moments.note(item.queued + self._limits.patience, item.id)
+            self._deadlines.note(item.queued + self._limits.patience, item.id)
 
     def _drop(self, id: str) -> None:
         """Forget an item."""
@@ -397,7 +397,7 @@ class Loop:
         if host is None:
             return False
         try:
-            claimed = self._desk.claim(item, host.holder(item))
+            claimed = self._item_store.claim(item, host.holder(item))
         except InvalidInput as error:
             if item.id not in self._hosts:
                 host.leave()
@@ -437,8 +437,8 @@ class Loop:
         if request is None:
             after = self.cancel(item.id, why)
         else:
-            self._desk.leave_line(item)
-            after = self._desk.retry(item, why, request=request, counts=False)
+            self._item_store.leave_line(item)
+            after = self._item_store.retry(item, why, request=request, counts=False)
             self._drop(item.id)
             if after is not None:
                 self._line_up(after)
@@ -450,10 +450,10 @@ class Loop:
 
     def _block(self, item: WorkItem, conflicts: list[ConflictInfo]) -> None:
         known = self._blocked.get(item.id)
-        since = known.since if known is not None else self._desk.manager.now()
+        since = known.since if known is not None else self._item_store.manager.now()
         self._blocked[item.id] = Blocked(since, conflicts)
         self._lines.block(item, conflicts)
-        self._moments.note(since + self._limits.queue, item.id)
+        self._deadlines.note(since + self._limits.queue, item.id)
 
     def _conflicts(self, id: str) -> list[ConflictInfo]:
         found = self._blocked.get(id)
@@ -462,7 +462,7 @@ class Loop:
     def _lost_sight(self, id: str) -> None:
         """Another dispatcher has it, or had it: find out what has become of it."""
         self._drop(id)
-        current = self._desk.item(id)
+        current = self._item_store.item(id)
         if current is not None:
             self._learn(current)
 
@@ -484,20 +484,20 @@ class Loop:
             if after is not None:  # first, or everything would seem to be done meanwhile
                 self._work.changed(after, here=True)
             else:
-                current = self._desk.item(item.id)
+                current = self._item_store.item(item.id)
         except BaseException as error:  # the ledger was not written: the loop must not continue
             self._broke(error)
         freed = (*grant.read_paths, *grant.write_paths)
         self._send(Finished(item.id, freed, after, current))
 
     def _clean_up(self, item: WorkItem) -> None:
-        kill_orphans(self._desk, item)
-        if not self._desk.is_abandoned(item):
+        kill_orphans(self._item_store, item)
+        if not self._item_store.is_abandoned(item):
             return
         after = self._performer.clean_up(item)
         if after is not None:
             self._work.changed(after, here=True)
-        current = self._desk.item(item.id) if after is None else None
+        current = self._item_store.item(item.id) if after is None else None
         self._send(CleanedUp(item.id, after, current))
 
     def _aside(self, task: Callable[[], None]) -> None:
@@ -524,7 +524,7 @@ class Loop:
 
         def renew() -> None:
             for item in kept:
-                self._desk.renew(item)
+                self._item_store.renew(item)
 
         if kept:
             self._aside(renew)
@@ -546,7 +546,7 @@ class Loop:
 
         def sweep() -> None:
             self._performer.settle_again()
-            settles(self._desk.manager, others)
+            settles(self._item_store.manager, others)
             for item in foreign:
                 self._clean_up(item)
             self._send(Swept(tuple([one.held_path for one in others])))
@@ -554,14 +554,14 @@ class Loop:
         self._aside(sweep)
 
     def _see_to_overdue(self) -> None:
-        now, ids = self._moments.due()
+        now, ids = self._deadlines.due()
         try:
             while ids:
                 self._see_to(ids[0], now)
                 del ids[0]
         finally:
             for id in ids:  # the loop broke, and may be started again
-                self._moments.note(now, id)
+                self._deadlines.note(now, id)
 
     def _see_to(self, id: str, now: int) -> None:
         later = self._later.get(id)
@@ -581,14 +581,14 @@ class Loop:
         """Count one more retry; the item keeps its place. After too many it ends in an error that
         names what holds it up."""
         seconds = self._limits.queue / SECOND
-        why = conflict_sentences(conflicts, self._desk.manager.now())
+        why = conflict_sentences(conflicts, self._item_store.manager.now())
         after: WorkItem | None
         if item.retries >= self._limits.retries:
             tries = item.retries + 1
             after = self.cancel(item.id, f"not free in {tries} attempts of {seconds:g} s: {why}")
         else:
-            self._desk.leave_line(item)
-            after = self._desk.retry(item, f"not free for {seconds:g} s: {why}")
+            self._item_store.leave_line(item)
+            after = self._item_store.retry(item, f"not free for {seconds:g} s: {why}")
             self._drop(item.id)
             if after is not None:
                 self._line_up(after)
@@ -604,7 +604,7 @@ class Loop:
             if host is not None:
                 self._hosts[item.id] = host
         try:
-            after = self._desk.escalate(item, host.holder(item) if host is not None else None)
+            after = self._item_store.escalate(item, host.holder(item) if host is not None else None)
         except InvalidInput as error:
             self._amend(item, error)
             return

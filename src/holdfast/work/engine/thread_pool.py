@@ -13,7 +13,7 @@ from queue import SimpleQueue
 Task = Callable[[], None]
 
 
-class Hands:
+class ThreadPool:
     """Starts every task that it is given immediately. A task must not raise."""
 
     def __init__(self, name: str) -> None:

@@ -141,17 +141,17 @@ class Launcher:
         if not kept:
             return
         from holdfast.work.engine.item_store import (
-            Desk,  # most launchers end with nothing to restore
+            ItemStore,  # most launchers end with nothing to restore
         )
 
-        desk = Desk(self._manager)
+        item_store = ItemStore(self._manager)
         for name, keepsake in kept:
             with suppress(HoldfastError, OSError):
-                item = desk.item(name)
-                if item is None or desk.owner(item) != own_witness():
+                item = item_store.item(name)
+                if item is None or item_store.owner(item) != own_witness():
                     continue
                 with keepsake.alone():
-                    if desk.owner(item) == own_witness():
+                    if item_store.owner(item) == own_witness():
                         keepsake.put_back(is_held_by(self._manager, name))
 
     # One agent

@@ -16,7 +16,7 @@ from holdfast.manager.manager import LockManager
 from holdfast.manager.owners.liveness import own_witness
 from holdfast.work.abandoned_work import is_abandoned
 from holdfast.work.engine.callbacks import Lost
-from holdfast.work.engine.item_store import Desk
+from holdfast.work.engine.item_store import ItemStore
 from holdfast.work.engine.work_items import WorkItem
 from holdfast.work.errors import WorkError
 from holdfast.work.launching.run_folders import Run
@@ -149,10 +149,10 @@ def forget(manager: LockManager) -> None:
 
 
 def _forget(manager: LockManager) -> None:
-    desk, flows = Desk(manager), Flows(manager)
-    items = desk.items()
+    item_store, flows = ItemStore(manager), Flows(manager)
+    items = item_store.items()
     out = [item for item in items if item.grant_id and not item.is_over]
-    alive = [item for item in out if not desk.is_abandoned(item)]
+    alive = [item for item in out if not item_store.is_abandoned(item)]
     if alive:
         raise WorkError(
             f"{alive[0].workflow} is in progress",
@@ -160,7 +160,7 @@ def _forget(manager: LockManager) -> None:
         )
     assert manager.tree is not None
     for item in items:
-        _put_back(manager, desk, item)
+        _put_back(manager, item_store, item)
     if (
         transactions.noted(manager, NOTE) is not None
     ):  # first: half-forgotten work must not be continued
@@ -169,30 +169,30 @@ def _forget(manager: LockManager) -> None:
         transactions.note(manager, FORGOTTEN, {}, name=DISPATCHER, over=True)
     for item in items:
         if not item.is_over:
-            desk.leave_line(item)
-            desk.end(item, reason="forgotten")
+            item_store.leave_line(item)
+            item_store.end(item, reason="forgotten")
         Run(manager.tree.root, item.id).remove()
-    desk.forget([item.id for item in items])
+    item_store.forget([item.id for item in items])
     for name in flows.all():
         flows.forget(name)
 
 
-def _put_back(manager: LockManager, desk: Desk, item: WorkItem) -> None:
+def _put_back(manager: LockManager, item_store: ItemStore, item: WorkItem) -> None:
     """Restore the files of an interrupted item, or of a failed one whose files could not be
     restored then. Its locks are held until this is done, and its owner is dead."""
     assert manager.tree is not None
-    if not item.grant_id or not desk.holds(item):
+    if not item.grant_id or not item_store.holds(item):
         return
-    if not desk.is_abandoned(item):
+    if not item_store.is_abandoned(item):
         raise WorkError(
             f"the files of {item.workflow} are not restored yet, and its dispatcher still runs",
             hint="stop that dispatcher first; holdfast status shows it",
         )
 
     def is_ours_to_do() -> bool:
-        return desk.holds(item) and desk.is_abandoned(item)
+        return item_store.holds(item) and item_store.is_abandoned(item)
 
     with suppress(Lost):  # another process has restored them
         Run(manager.tree.root, item.id, is_ours_to_do).put_back()
     if item.is_over:
-        desk.let_go(item)
+        item_store.let_go(item)

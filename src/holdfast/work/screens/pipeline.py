@@ -33,7 +33,7 @@ from holdfast.manager.files.control_files import ControlFileError, control_of
 from holdfast.manager.files.paths import Tree
 from holdfast.manager.grants import LockGrant
 from holdfast.manager.manager import LockManager
-from holdfast.work.engine.item_store import Desk
+from holdfast.work.engine.item_store import ItemStore
 from holdfast.work.engine.scheduler import Again, Failed, Next, Scheduler
 from holdfast.work.engine.work_items import (
     ANALYZE,
@@ -116,7 +116,7 @@ class Pipeline:
         #: The items whose agents are running, by their grants.
         self._out: dict[str, WorkItem] = {}
         self.flows = Flows(lock_manager) if lock_manager is not None else None
-        self.desk = Desk(lock_manager) if lock_manager is not None else None
+        self.item_store = ItemStore(lock_manager) if lock_manager is not None else None
         #: Called with every item that this dispatcher changes itself.
         self._watch: Callable[[WorkItem], None] | None = None
         if scheduler is not None:
@@ -158,7 +158,7 @@ class Pipeline:
     def use(self, scheduler: Scheduler) -> None:
         """Let this scheduler do the work."""
         self.scheduler = scheduler
-        self.desk = scheduler.desk
+        self.item_store = scheduler.item_store
         scheduler.handle(ANALYZE, self._analyze)
         for phase in MERGE_PHASES:
             scheduler.handle(phase, self._merge)
@@ -236,10 +236,10 @@ class Pipeline:
 
     def _put(self, orders: list[Order], together: Together) -> list[WorkItem]:
         """Queue items: for our scheduler, or for that of another process."""
-        assert self.desk is not None
+        assert self.item_store is not None
         if self.scheduler is not None:
             return self.scheduler.enqueue_all(orders, together)
-        return self.desk.enqueue_all(orders, together)
+        return self.item_store.enqueue_all(orders, together)
 
     def analyze(self, group: str) -> None:
         """Do a controller again: analyse its screens, then merge it."""
@@ -397,9 +397,9 @@ class Pipeline:
 
     def _analyses(self, group: str) -> list[WorkItem]:
         """The present items of a controller's analyses."""
-        assert self.desk is not None
+        assert self.item_store is not None
         assert self.flows is not None
-        found = [self.desk.item(id) for id in self.flows.get(group).data.get("analyses", ())]
+        found = [self.item_store.item(id) for id in self.flows.get(group).data.get("analyses", ())]
         return [item for item in found if item is not None]
 
     def undo(self, item: WorkItem) -> None:
@@ -412,9 +412,9 @@ class Pipeline:
 
     def _run_of(self, item: WorkItem) -> Run:
         """The folder of an item, valid while this attempt is the present one."""
-        desk = self.desk
-        assert desk is not None
-        return Run(self.root, item.id, lambda: desk.is_current(item))
+        item_store = self.item_store
+        assert item_store is not None
+        return Run(self.root, item.id, lambda: item_store.is_current(item))
 
     @contextmanager
     def finishing(self, item: WorkItem) -> Iterator[None]:

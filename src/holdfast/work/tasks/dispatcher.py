@@ -14,7 +14,7 @@ from holdfast.gate.config.settings import FILE, Settings, text_of
 from holdfast.gate.sandbox import SandboxError
 from holdfast.manager import transactions
 from holdfast.manager.manager import LockManager
-from holdfast.work.engine.ledger_follower import Following
+from holdfast.work.engine.ledger_follower import LedgerFollower
 from holdfast.work.engine.scheduler import Scheduler
 from holdfast.work.engine.scheduler_loop import HELD_MAX
 from holdfast.work.launching.brokered_attempt import WAIT_SECONDS
@@ -116,7 +116,7 @@ class TaskDispatcher:
             retries=layout.retries, host=self._launchers.lend, work=self.flow,
         )  # fmt: skip
         self.flow.serve(self.scheduler)
-        self._following: Following | None = None
+        self._following: LedgerFollower | None = None
         self._error = ""
 
     @property
@@ -134,7 +134,7 @@ class TaskDispatcher:
         self._launchers.warm(len(self.flow.tasks))
         head = transactions.look(self.manager, lambda view: view.head)
         self.scheduler.start()
-        self._following = Following(self.manager, head, self._hear, self._broke)
+        self._following = LedgerFollower(self.manager, head, self._hear, self._broke)
         self.flow.tick_all()
         self.flow.queue_ready()
 

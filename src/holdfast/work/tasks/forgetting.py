@@ -17,7 +17,7 @@ from holdfast.manager.manager import LockManager
 from holdfast.work.engine.item_store import (
     ITEM_FORGOTTEN,
     NOTES,
-    Desk,
+    ItemStore,
     known_item,
 )
 from holdfast.work.engine.work_items import WorkItem
@@ -57,7 +57,7 @@ def forget(manager: LockManager, list: str | None = None, only: Sequence[str] = 
     count, items = transactions.decide(manager, decide)
     assert manager.tree is not None
     for item in items:
-        Desk(manager).leave_line(item)
+        ItemStore(manager).leave_line(item)
         Run(manager.tree.root, item.id).remove()
     return count
 

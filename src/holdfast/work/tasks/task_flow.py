@@ -22,7 +22,7 @@ from holdfast.manager.files.keepsakes import is_held_by
 from holdfast.manager.files.paths import LEDGER_FOLDER
 from holdfast.manager.manager import LockManager
 from holdfast.work.engine.callbacks import Accepted, Again, Failed, Hold, Lost
-from holdfast.work.engine.item_store import Desk, is_current_in
+from holdfast.work.engine.item_store import ItemStore, is_current_in
 from holdfast.work.engine.work_items import (
     COMPLETED,
     DISPATCHED,
@@ -108,15 +108,15 @@ class TaskFlow:
 
     def _amend_line(self) -> None:
         """Tasks that are queued since an earlier run need what the list states now."""
-        desk = Desk(self.manager)
+        item_store = ItemStore(self.manager)
         for record in self.records():
-            item = desk.item(record.item) if record.state == task_states.QUEUED else None
+            item = item_store.item(record.item) if record.state == task_states.QUEUED else None
             if item is None:
                 continue
             request, priority = self._request(record), record.task.priority
             if (item.lock_request, item.priority) != (request, priority):
                 with suppress(InvalidInput):  # found again when it is tried, and reported
-                    desk.amend(item.id, request, priority)
+                    item_store.amend(item.id, request, priority)
 
     def wants(self, name: str) -> bool:
         """Whether a task is started here."""
@@ -205,7 +205,7 @@ class TaskFlow:
         found = []
         for record in ready:
             try:
-                self._scheduler.desk.check(self._request(record))
+                self._scheduler.item_store.check(self._request(record))
             except InvalidInput as error:
                 self._give_up(record, f"{error.code}: {error.message}")
                 found.append(record.name)
@@ -403,8 +403,8 @@ class TaskFlow:
     def _run_of(self, item: WorkItem) -> Run:
         """The folder of an item, valid while this attempt is the present one."""
         assert self._scheduler is not None
-        desk = self._scheduler.desk
-        return Run(self.root, item.id, lambda: desk.is_current(item))
+        item_store = self._scheduler.item_store
+        return Run(self.root, item.id, lambda: item_store.is_current(item))
 
     def _move(self, item: WorkItem, cause: str, **changes: Any) -> TaskRecord:
         """Move a task in progress to another state."""

@@ -10,7 +10,7 @@ import pytest
 from holdfast.core.model import SECOND
 from holdfast.manager.manager import LockManager
 from holdfast.work.engine import deadlines
-from holdfast.work.engine.deadlines import Moments
+from holdfast.work.engine.deadlines import Deadlines
 
 
 class Clock:
@@ -38,21 +38,21 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture
-def due(clock: Clock) -> Moments:
-    return Moments(cast(LockManager, clock))
+def due(clock: Clock) -> Deadlines:
+    return Deadlines(cast(LockManager, clock))
 
 
 def at(seconds: float) -> int:
     return round(seconds * SECOND)
 
 
-def test_nothing_is_due_and_nobody_asks(clock: Clock, due: Moments) -> None:
+def test_nothing_is_due_and_nobody_asks(clock: Clock, due: Deadlines) -> None:
     assert due.due() == (0, [])
     assert due.seconds == math.inf
     assert clock.asked == 0
 
 
-def test_each_is_told_once_in_the_order_of_its_moment(clock: Clock, due: Moments) -> None:
+def test_each_is_told_once_in_the_order_of_its_moment(clock: Clock, due: Deadlines) -> None:
     for moment, id in ((1030, "c"), (1010, "a"), (1020, "b")):
         due.note(at(moment), id)
     assert due.due()[1] == []
@@ -64,7 +64,7 @@ def test_each_is_told_once_in_the_order_of_its_moment(clock: Clock, due: Moments
     assert due.seconds == math.inf
 
 
-def test_the_clock_is_asked_only_when_something_may_have_come(clock: Clock, due: Moments) -> None:
+def test_the_clock_is_asked_only_when_something_may_have_come(clock: Clock, due: Deadlines) -> None:
     due.note(at(1010), "a")
     for _ in range(100):
         due.due()
@@ -77,7 +77,7 @@ def test_the_clock_is_asked_only_when_something_may_have_come(clock: Clock, due:
     assert due.due()[1] == ["a"]
 
 
-def test_one_that_comes_earlier_than_all_others_is_not_missed(clock: Clock, due: Moments) -> None:
+def test_one_that_comes_earlier_than_all_others_is_not_missed(clock: Clock, due: Deadlines) -> None:
     due.note(at(1050), "late")
     due.due()
     due.note(at(1055), "later")
@@ -88,7 +88,7 @@ def test_one_that_comes_earlier_than_all_others_is_not_missed(clock: Clock, due:
     assert due.seconds == pytest.approx(1)
 
 
-def test_our_clock_is_trusted_for_a_while_only(clock: Clock, due: Moments) -> None:
+def test_our_clock_is_trusted_for_a_while_only(clock: Clock, due: Deadlines) -> None:
     due.note(at(1600), "a")
     due.due()
     assert due.seconds == pytest.approx(60)
@@ -97,7 +97,7 @@ def test_our_clock_is_trusted_for_a_while_only(clock: Clock, due: Moments) -> No
     assert due.due()[1] == ["a"]
 
 
-def test_who_doubts_it_makes_it_ask_again_also_while_it_does(clock: Clock, due: Moments) -> None:
+def test_who_doubts_it_makes_it_ask_again_also_while_it_does(clock: Clock, due: Deadlines) -> None:
     due.note(at(1010), "a")
     due.due()
     clock.seconds += 20

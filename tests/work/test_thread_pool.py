@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from conftest import until
-from holdfast.work.engine.thread_pool import Hands
+from holdfast.work.engine.thread_pool import ThreadPool
 
 
 @pytest.fixture
-def hands() -> Iterator[Hands]:
-    made = Hands("a hand")
+def pool() -> Iterator[ThreadPool]:
+    made = ThreadPool("a hand")
     yield made
     made.finish()
 
@@ -27,32 +27,32 @@ def waits(thing: threading.Barrier | threading.Event) -> None:
     thing.wait(60)
 
 
-def test_all_that_they_are_given_is_begun_at_once(hands: Hands) -> None:
+def test_all_that_they_are_given_is_begun_at_once(pool: ThreadPool) -> None:
     together = threading.Barrier(6, timeout=60)
     for _ in range(5):
-        hands.do(lambda: waits(together))
+        pool.do(lambda: waits(together))
     together.wait()  # or it breaks, if one of them waits for another
     assert len(threads()) == 5
 
 
-def test_one_after_the_other_is_done_by_the_same_thread(hands: Hands) -> None:
+def test_one_after_the_other_is_done_by_the_same_thread(pool: ThreadPool) -> None:
     found: list[int] = []
     for count in range(1, 21):
-        hands.do(lambda: found.append(threading.get_ident()))
-        until(lambda: len(found) == count and hands._idle == 1, "it is done")  # noqa: B023
+        pool.do(lambda: found.append(threading.get_ident()))
+        until(lambda: len(found) == count and pool._idle == 1, "it is done")  # noqa: B023
     assert len(set(found)) == 1
     assert len(threads()) == 1
 
 
-def test_what_comes_when_all_are_busy_does_not_wait_for_them(hands: Hands) -> None:
+def test_what_comes_when_all_are_busy_does_not_wait_for_them(pool: ThreadPool) -> None:
     go_on, done = threading.Event(), threading.Event()
-    hands.do(lambda: waits(go_on))
-    hands.do(done.set)
+    pool.do(lambda: waits(go_on))
+    pool.do(done.set)
     assert done.wait(60)
     go_on.set()
 
 
-def test_finish_waits_for_all_that_was_begun(hands: Hands) -> None:
+def test_finish_waits_for_all_that_was_begun(pool: ThreadPool) -> None:
     go_on, ended = threading.Event(), []
 
     def task() -> None:
@@ -60,14 +60,16 @@ def test_finish_waits_for_all_that_was_begun(hands: Hands) -> None:
         ended.append(1)
 
     for _ in range(3):
-        hands.do(task)
-    hands.do(go_on.set)
-    hands.finish()
+        pool.do(task)
+    pool.do(go_on.set)
+    pool.finish()
     assert ended == [1, 1, 1]
     assert threads() == []
 
 
-def test_finish_from_within_a_task_waits_for_the_others_and_not_for_itself(hands: Hands) -> None:
+def test_finish_from_within_a_task_waits_for_the_others_and_not_for_itself(
+    pool: ThreadPool,
+) -> None:
     go_on, order = threading.Event(), []
 
     def other() -> None:
@@ -76,31 +78,31 @@ def test_finish_from_within_a_task_waits_for_the_others_and_not_for_itself(hands
 
     def finishes() -> None:
         go_on.set()
-        hands.finish()
+        pool.finish()
         order.append("finished")
 
-    hands.do(other)
-    hands.do(finishes)
+    pool.do(other)
+    pool.do(finishes)
     until(lambda: not threads(), "all have ended")
     assert order == ["other", "finished"]
 
 
-def test_they_are_of_use_after_a_finish(hands: Hands) -> None:
+def test_they_are_of_use_after_a_finish(pool: ThreadPool) -> None:
     found: list[int] = []
     for count in range(1, 4):
-        hands.do(lambda: found.append(1))
-        hands.finish()
+        pool.do(lambda: found.append(1))
+        pool.finish()
         assert len(found) == count
-    hands.finish()
+    pool.finish()
 
 
-def test_one_that_began_before_a_finish_takes_nothing_that_came_after(hands: Hands) -> None:
+def test_one_that_began_before_a_finish_takes_nothing_that_came_after(pool: ThreadPool) -> None:
     go_on, done = threading.Event(), threading.Event()
-    hands.do(lambda: waits(go_on))
-    finisher = threading.Thread(target=hands.finish)
+    pool.do(lambda: waits(go_on))
+    finisher = threading.Thread(target=pool.finish)
     finisher.start()
-    until(lambda: not hands._threads, "finish has begun")
-    hands.do(done.set)
+    until(lambda: not pool._threads, "finish has begun")
+    pool.do(done.set)
     assert done.wait(60)
     assert finisher.is_alive(), "what came later is not waited for, what came before is"
     go_on.set()
@@ -109,7 +111,7 @@ def test_one_that_began_before_a_finish_takes_nothing_that_came_after(hands: Han
 
 
 def test_a_thread_that_cannot_be_started_leaves_nothing(
-    hands: Hands, monkeypatch: pytest.MonkeyPatch
+    pool: ThreadPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: list[str] = []
 
@@ -119,7 +121,7 @@ def test_a_thread_that_cannot_be_started_leaves_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", start)
         with pytest.raises(RuntimeError, match="start"):
-            hands.do(lambda: found.append("first"))
-    hands.do(lambda: found.append("second"))
-    hands.finish()
+            pool.do(lambda: found.append("first"))
+    pool.do(lambda: found.append("second"))
+    pool.finish()
     assert found == ["second"], "who heard that it was not begun may do it otherwise"
