@@ -120,7 +120,7 @@ def _write_docs(figures: Figures) -> int:
 
 
 def _compile() -> None:
-    """As pip does when it installs: else every command that is timed would do it once more."""
+    """Compile the package as pip does when it installs; otherwise every timed command would."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     compileall.compile_dir(Path(holdfast.__file__).parent, quiet=2)
 
@@ -132,7 +132,7 @@ def _run(
     results: dict[str, list[Row]],
     failures: dict[str, str],
 ) -> None:
-    """One benchmark; its failure is reported at the end and costs the others nothing."""
+    """Run one benchmark. Its failure is reported at the end and does not affect the others."""
     scratch.mkdir()
     begun = time.perf_counter()
     try:

@@ -1,8 +1,8 @@
 """A shell command of an agent, leased at the write, beside the same command alone.
 
-What Claude Code runs for a Bash call is measured: its shell, the script in front of the line, the
-line. The hooks before and after it are told and, in rows of their own, measured too. How much
-longer it takes than without us is given in bare interpreters of the same virtual environment.
+It measures what Claude Code runs for a Bash call: its shell, the script in front of the line, and
+the line. The hooks before and after are called too, and measured in rows of their own. The extra
+time is given in multiples of a bare interpreter of the same virtual environment.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Agent:
         }  # fmt: skip
 
     def tell(self, event: str, command: str) -> float:
-        """What a hook takes, in milliseconds."""
+        """Call a hook; the milliseconds that it takes."""
         told = self._scratch / "told"
         told.write_text(json.dumps({
             "session_id": SESSION, "cwd": str(self._folder), "hook_event_name": event,
@@ -95,7 +95,7 @@ def run(scratch: Path, quick: bool) -> list[Row]:
 
 
 def _measured(agent: Agent, command: str, bare: list[str], rounds: int, scratch: Path) -> Samples:
-    """How much longer the command takes than alone, and the whole call with its hooks."""
+    """The extra time of the command, and of the whole call with its hooks."""
     found: dict[str, list[float]] = {BARE: [], "command": [], "call": []}
     for number in range(rounds + 2):
         interpreter = milliseconds(bare, scratch / "complaints")[0]
@@ -105,7 +105,7 @@ def _measured(agent: Agent, command: str, bare: list[str], rounds: int, scratch:
         after = agent.tell("PostToolUse", command)
         Path("made.txt").unlink(missing_ok=True)
         time.sleep(0.1)  # its broker ends
-        if number >= 2:  # the first ones compile, and fill the system's caches
+        if number >= 2:  # the first runs compile, and fill the system's caches
             found[BARE].append(interpreter)
             found["command"].append(leased - alone)
             found["call"].append(before + leased + after - alone)

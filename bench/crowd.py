@@ -1,7 +1,7 @@
-"""Eight processes want the same path all the time.
+"""Eight processes contend for the same path all the time.
 
-Inside the lock each raises a shared number by reading and writing it back, which goes wrong
-at once when two are inside: a lock that does not exclude cannot win here.
+Inside the lock each increments a shared number by reading it and writing it back, which goes wrong
+as soon as two are inside: a lock that does not exclude cannot win here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NUMBER = struct.Struct("q")
 
 
 def fight(name: str, tally: Path, start_at: float, seconds: float) -> int:
-    """In a child: takes and gives back until the time is over, and tells how often."""
+    """In a child: acquires and releases until the time is over; the number of cycles."""
     lock = locks.opened(name)
     acquire, release, clock = lock.acquire, lock.release, time.monotonic
     count = 0
@@ -77,7 +77,7 @@ def run(scratch: Path, quick: bool) -> list[Row]:
 
 
 def _poorest(shares: dict[str, list[float]], rival: str, target: Target | None = None) -> Row:
-    """The share of the poorest. The target is for ours alone: no rival promises a turn."""
+    """The share of the poorest. Only ours has a target: no rival promises fairness."""
     return Row(
         "crowd of 8, poorest / richest",
         "",

@@ -1,4 +1,4 @@
-"""One process takes one path and gives it back, as often as it can."""
+"""One process acquires and releases one path, as often as it can."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """A thousand agents of a tenth of a second on eight slots, each a process in its own sandbox: as
 items that know their files, and as tasks, whose files are leased at the write.
 
-No dispatcher can be done earlier than all work divided by the slots, nor than the work on the file
-that most of it wants to write, which is one after the other. How close this one comes to that, how
-long it takes from a release to the next agent, and what one dispatch costs when many wait.
+No dispatcher can finish before all work divided by the slots, nor before the serial work on the
+most wanted file. Measured are how close this one comes to that bound, the time from a release to
+the next agent, and the cost of one dispatch while many items wait.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ FEW, MANY = "few wait", "many wait"
 
 
 def lock_sets(count: int, seed: int = 8) -> list[LockRequest]:
-    """What so many items want, always the same: one or two files to write and up to three to read,
-    of half as many files as items. Some files are wanted ten times as often as most."""
+    """The requests of so many items, always the same: one or two files to write and up to three to
+    read, of half as many files as items. Some files are wanted ten times as often as most."""
     dice = random.Random(seed)
     files = [f"app/part{number % 20}/file{number}.rb" for number in range(max(20, count // 2))]
     weights = [1 / (1 + number) ** 0.35 for number in range(len(files))]
@@ -57,7 +57,7 @@ def heaviest(requests: Sequence[LockRequest]) -> tuple[str, int]:
 
 
 def contention(requests: Sequence[LockRequest]) -> str:
-    """How much they are in each other's way, in words."""
+    """The contention of these requests, in words."""
     writers: dict[str, set[int]] = {}
     readers: dict[str, set[int]] = {}
     for number, one in enumerate(requests):
@@ -88,7 +88,7 @@ class Shop:
         self.scheduler = Scheduler(lock_manager=self.manager, slots=slots, host=self.launchers.lend)
         self.command = list(command)
         self.scheduler.handle("apply", self._work)
-        # The launchers are processes of this language: their start is not what is measured here.
+        # The launchers are Python processes, whose start is not measured here.
         self.run([LockRequest.of((), [f"first/{number}.rb"]) for number in range(slots)])
         self._first = slots
 
@@ -103,7 +103,7 @@ class Shop:
         return {"seconds": ended.seconds}
 
     def run(self, requests: Sequence[LockRequest]) -> None:
-        """All of it, from the first to the last."""
+        """Run all items, from the first to the last."""
         for path in {path for one in requests for path in one.write_paths}:
             Path(self.root, path).parent.mkdir(parents=True, exist_ok=True)
             Path(self.root, path).touch()
@@ -115,8 +115,8 @@ class Shop:
         assert not self.scheduler.error, self.scheduler.error
 
     def times(self) -> tuple[list[int], list[int]]:
-        """The moments at which items were sent out, and at which they ended, in microseconds;
-        without the first ones."""
+        """The moments at which items were dispatched and ended, in microseconds, without the first
+        ones."""
         sent, ended = [], []
         for event in self.manager.events():
             if event.type == "work_dispatched":
@@ -142,7 +142,7 @@ def run(scratch: Path, quick: bool) -> list[Row]:
 
 
 def _whole(scratch: Path, count: int, rounds: int) -> list[Row]:
-    """The best of some runs: the bound is none that was measured, so a neighbour only adds."""
+    """The best of some runs: the bound is computed, so other load only adds to our figure."""
     requests = lock_sets(count)
     _file, writers = heaviest(requests)
     bound = max(count / SLOTS, writers) * WORK_SECONDS
@@ -195,7 +195,7 @@ def _tasks(scratch: Path, count: int, rounds: int) -> list[Row]:
 
 
 def _handover(folder: Path, count: int) -> Row:
-    """Items that all want one file: when one ends, the next is sent out."""
+    """Items that all want one file: when one ends, the next is dispatched."""
     shop = Shop(folder, 2, ["true"])
     try:
         shop.run([LockRequest.of((), [HOT])] * count)
@@ -209,7 +209,7 @@ def _handover(folder: Path, count: int) -> Row:
 
 
 def _cost(scratch: Path, many: int, rounds: int) -> Row:
-    """Processor time for one item, sent out and ended, while others wait for a file."""
+    """The processor time of one item, dispatched and ended, while others wait for a file."""
     lines = {FEW: Line(scratch / "few", 100), MANY: Line(scratch / "many", many)}
     try:
         samples = in_turns(lines, rounds, lambda name: lines[name].milliseconds(40))
@@ -221,7 +221,7 @@ def _cost(scratch: Path, many: int, rounds: int) -> Row:
 
 
 class Line:
-    """A scheduler for which so many items wait, all of them for files that somebody holds."""
+    """A scheduler with so many waiting items, all for files that another holder has."""
 
     def __init__(self, folder: Path, count: int) -> None:
         self.manager = LockManager.open(locks.repository(folder))

@@ -1,9 +1,9 @@
 """From one process's release to the grant of the process that waits for it.
 
-The holder notes the time just before it releases, the waiter just after its acquire returned.
-Both read the machine's monotonic clock, which all processes share. How long the holder keeps
-the waiter waiting is drawn at random, so that a rival that polls is met at every point of its
-interval. A round in which the waiter had not been waiting for a good while is thrown away.
+The holder notes the time just before its release, the waiter just after its acquire returned. Both
+read the machine's monotonic clock, which all processes share. The holder keeps the lock for a
+random time, so that the release falls on every point of a polling rival's interval. A round in
+which the waiter had not waited long enough is discarded.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def take(name: str) -> None:
 
 
 def give_back(name: str, after_seconds: float) -> int:
-    """In the holder: keeps it for a while more; when it let go."""
+    """In the holder: keeps the lock for a while longer; the moment of the release."""
     lock = locks.opened(name)
     time.sleep(after_seconds)
     moment = time.monotonic_ns()
@@ -34,7 +34,7 @@ def give_back(name: str, after_seconds: float) -> int:
 
 
 def wait(name: str) -> tuple[int, int]:
-    """In the waiter: when it began to wait and when it got it."""
+    """In the waiter: the moments at which it began to wait and acquired the lock."""
     lock = locks.opened(name)
     begun = time.monotonic_ns()
     lock.acquire()

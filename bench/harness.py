@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Samples = Mapping[str, Sequence[float]]
 
-#: No single thing that a child is asked to do takes longer than this, unless it is stuck.
+#: No single call to a child takes longer than this, unless the child is stuck.
 ANSWER_SECONDS_MAX = 900.0
 
 
@@ -103,7 +103,8 @@ def compare(
 def in_turns(
     contestants: Iterable[str], rounds: int, measure: Callable[[str], float]
 ) -> dict[str, list[float]]:
-    """Measures everybody once per round. Who begins changes: nobody owns the quiet start."""
+    """Measure every contestant once per round. Each round starts with another one, so that none
+    always has the quiet start."""
     names = list(contestants)
     samples: dict[str, list[float]] = {name: [] for name in names}
     for number in range(rounds):
@@ -120,7 +121,7 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 
 class Seat:
-    """A child process that does one thing after another and remembers in between.
+    """A child process that executes calls one after another and keeps its state in between.
 
     It is started fresh (`spawn`), so it shares no lock, descriptor or import with its parent.
     """
@@ -133,7 +134,7 @@ class Seat:
         theirs.close()
 
     def begin(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """Asks and does not wait; `answer` must follow."""
+        """Start a call without waiting; `answer` must follow."""
         self._pipe.send((function, arguments))
 
     def answer(self, timeout: float = ANSWER_SECONDS_MAX) -> Any:
@@ -154,7 +155,7 @@ class Seat:
         return self.answer()
 
     def close(self) -> None:
-        """Lets the child end by itself, and makes it end when it does not."""
+        """Let the child end by itself, and kill it if it does not."""
         self._pipe.close()
         self._process.join(10)
         if self._process.is_alive():
@@ -182,7 +183,7 @@ def _serve(pipe: Connection) -> None:
 
 
 def resident_bytes() -> int:
-    """The memory that this process really occupies; its peak where the system tells no more."""
+    """The resident memory of this process; its peak if the system reports only that."""
     try:
         with open("/proc/self/status") as status:
             for line in status:
@@ -197,7 +198,7 @@ def resident_bytes() -> int:
 
 
 def surroundings(scratch: Path) -> dict[str, Any]:
-    """What the figures depend on: machine, file system, versions, load."""
+    """The conditions of a run: machine, file system, versions, load."""
     versions = {}
     for package in ("holdfast", "filelock", "diskcache", "fasteners", "portalocker"):
         try:

@@ -1,7 +1,7 @@
-"""Hundreds of processes open the ledger and take a lock of their own in the same instant.
+"""Hundreds of processes open the ledger at the same moment, each for a lock of its own.
 
 Each of them must be served within its default deadline, or the benchmark fails. The rival is a herd
-of fifty: what a process spends must not grow with the number of others that wait.
+of fifty: the cost for one process must not grow with the number of others that wait.
 """
 
 from __future__ import annotations

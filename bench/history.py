@@ -1,7 +1,7 @@
 """A repository with a history: `tree diff --stat` beside git's, and gc beside `rm -rf`.
 
 git compares the payloads of the same two snapshots, which are plain folders. `rm -rf` removes
-copies of the same snapshots, with the same hard links, and asks nobody whether they are needed.
+copies of the same snapshots, with the same hard links, without checking whether they are needed.
 Commands are started as a shell starts them.
 """
 

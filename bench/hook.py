@@ -1,7 +1,7 @@
-"""An edit that nobody contests, through the very hook command that `init` installs.
+"""An uncontested edit, through the hook command that `init` installs.
 
-Start to end, beside the same virtual environment's interpreter doing nothing, one after the other
-in one run; then once more on a ledger with 10,000 leases and a long history.
+It is timed from start to end, beside the same virtual environment's interpreter doing nothing, in
+turn in one run; then again on a ledger with 10,000 leases and a long history.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EVENTS = 1_000_000
 
 
 def installed_command(commands: Path, folder: Path) -> list[str]:
-    """The command that a client finds in its settings, run as a client runs it."""
+    """The hook command from a client's settings, run as the client runs it."""
     subprocess.run(
         [commands / "holdfast", "-C", folder, "init", "--client", "claude"],
         check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -41,7 +41,7 @@ def run(scratch: Path, quick: bool) -> list[Row]:
     command = installed_command(commands, small)
     samples: dict[str, list[float]] = {name: [] for name in (BARE, HOOK, FULL)}
     work: dict[str, list[float]] = {name: [] for name in samples}
-    with Seat() as keeper:  # as long as it lives, what it took is held
+    with Seat() as keeper:  # its leases are held as long as it lives
         keeper.ask(ledger.fill, full, LEASES, LEASES if quick else EVENTS)
         lines = {BARE: [str(commands / "python"), "-c", "pass"], HOOK: command, FULL: command}
         inputs = {name: _told(scratch, name, full if name == FULL else small) for name in lines}
@@ -51,7 +51,7 @@ def run(scratch: Path, quick: bool) -> list[Row]:
             for number in range(rounds + 2):
                 for name, line in lines.items():
                     spent, worked = milliseconds(line, complaints, str(inputs[name]))
-                    if number >= 2:  # the first ones compile, and fill the system's caches
+                    if number >= 2:  # the first runs compile, and fill the system's caches
                         samples[name].append(spent)
                         work[name].append(worked)
     return [
@@ -62,12 +62,12 @@ def run(scratch: Path, quick: bool) -> list[Row]:
 
 
 def _of_full(quick: bool) -> str:
-    """What the full ledger has in it."""
+    """The contents of the full ledger, in words."""
     return f"with {LEASES:,} leases" if quick else f"with {LEASES:,} leases and {EVENTS:,} events"
 
 
 def _told(scratch: Path, name: str, folder: Path) -> Path:
-    """What a client would send, as a file."""
+    """The input of a client's hook call, as a file."""
     file = scratch / f"told-{len(name)}"
     told = {
         "session_id": "bench", "cwd": str(folder), "hook_event_name": "PreToolUse",

@@ -1,9 +1,9 @@
-"""`run --lease -- X` beside the same X alone: what it costs that every write is heard.
+"""`run --lease -- X` beside the same X alone: the cost of leasing at the write.
 
-The command is the console script of a fresh virtual environment, and its start is part of a whole
-command's figures. Single calls are measured inside a command that makes many of them, so there it
-is not. Processor time is that of the command, of the broker and of all that either has started;
-it holds still when others use the machine, and the wall clock does not.
+The command is the console script of a fresh virtual environment, and the figures of whole commands
+include its start. Single calls are measured inside a command that makes many of them, so their
+figures exclude it. Processor time is that of the command, the broker and all processes that either
+started; unlike the wall clock it is stable when other programs use the machine.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _wholes(quick: bool) -> list[Whole]:
 
 
 def _calls(seat: Seat, script: list[str], scratch: Path, quick: bool) -> list[Row]:
-    """Calls of one kind after the other, each kind in commands of its own."""
+    """Calls of each kind in turn, each kind in commands of its own."""
     rounds, count = (3, 500) if quick else (9, 2_000)
     kinds = {
         "read": ("open and read of a file", None),
@@ -98,11 +98,11 @@ def _calls(seat: Seat, script: list[str], scratch: Path, quick: bool) -> list[Ro
                 seat.ask(spent, script + line if name == OURS else line, folder)
                 lease_trees.git(folder, "clean", "-fdqx", "-e", ".holdfast")
                 wall, worked = map(float, figure.read_text().split())
-                if number:  # the first ones fill the system's caches
+                if number:  # the first runs fill the system's caches
                     clock[name].append(wall)
                     work[name].append(worked)
         if kind == "read":
-            # As long, but for what two runs of the same thing differ by.
+            # Equal, except for the difference between two runs of the same thing.
             rows.append(compare(f"{what}, processor time", "ms", work, OURS, ALONE, at_most(1.05)))
         else:
             rows += [_more(what, work, limit), compare(what, "ms", clock, OURS, ALONE)]
@@ -110,7 +110,7 @@ def _calls(seat: Seat, script: list[str], scratch: Path, quick: bool) -> list[Ro
 
 
 def _more(what: str, work: dict[str, list[float]], limit: float | None) -> Row:
-    """How much more processor time one call takes."""
+    """The extra processor time of one call."""
     more = [one - other for one, other in zip(work[OURS], work[ALONE], strict=True)]
     return Row(
         f"{what}, more processor time",
@@ -158,7 +158,7 @@ def settle(temporary: Path) -> None:
 
 
 def spent(line: Sequence[str], folder: Path) -> tuple[float, float]:
-    """How long a command ran by the clock, and how long it and what it left behind worked."""
+    """The wall-clock time of a command, and the processor time of it and of what it left behind."""
     command = [shutil.which(line[0]) or line[0], *line[1:]]
     with contextlib.chdir(folder):
         wall, worked = milliseconds(command, folder.parent / f"{folder.name}.complaints")

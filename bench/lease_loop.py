@@ -1,10 +1,10 @@
-"""A command that opens many files, and says what one of them took.
+"""A command that opens many files, and records the time for one of them.
 
     python lease_loop.py read|again|first|new|ignored COUNT WHO FIGURE
 
-In FIGURE are then the milliseconds of one call, by the clock and of processor time. The files are
-those that `lease_trees.tracked` makes, in the folder that the command is in. Started by `lease`,
-below a broker and alone; below a broker its work is that of the broker and of its children.
+It writes the milliseconds of one call to FIGURE, by the wall clock and of processor time. The files
+are those of `lease_trees.tracked`, in the working folder. `lease` starts it below a broker and
+alone; below a broker its processor time includes that of the broker and of its children.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def ignored(count: int) -> int:
 
 
 def _worked(who: str) -> int:
-    """The processor time of all who take part, in nanoseconds."""
+    """The processor time of all participating processes, in nanoseconds."""
     processes = [os.getpid()]
     if who != "alone":
         broker = os.getppid()

@@ -1,4 +1,4 @@
-"""The repositories that `lease` works in, and what is done in them."""
+"""The repositories that `lease` works in, and the commands that it runs there."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _NPM = ["npm", "install", "--offline", "--no-audit", "--no-fund", "--ignore-scri
 
 @dataclass(frozen=True)
 class Steps:
-    """What is measured, and what is done before and after, unmeasured and alone."""
+    """The measured command, and what runs before and after it, unmeasured and alone."""
 
     line: list[str]
     before: list[list[str]] = field(default_factory=list)
     after: list[list[str]] = field(default_factory=list)
 
 
-#: Makes a repository. None if the program that it is for is not on this machine.
+#: Makes a repository; None if its program is not installed on this machine.
 Make = Callable[[Path], Steps | None]
 
 
@@ -37,7 +37,7 @@ def git(folder: Path, *words: str) -> None:
 
 
 def _commit(folder: Path, ignored: str = "") -> None:
-    """Make it a repository, with all that is there in its first commit."""
+    """Make a folder a repository, with all its files in the first commit."""
     (folder / ".gitignore").write_text(f"/.holdfast/\n{ignored}")
     git(folder, "init", "-q", "-b", "main")
     git(folder, "add", ".")

@@ -1,7 +1,7 @@
 """The embedded store with many grants held and a long history, beside a nearly empty one.
 
-Both ledgers are filled through the public interface, by processes that stay alive meanwhile:
-a grant whose owner is gone would be free, and the large ledger would not be large.
+Both ledgers are filled through the public interface, by processes that stay alive: a grant whose
+owner is dead would be free, and the large ledger would not be large.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _managers: dict[str, Any] = {}
 
 
 def fill(folder: Path, grants: int, events: int) -> float:
-    """In a keeper: takes the grants, then takes and gives back until there are enough events."""
+    """In a keeper: acquires the grants, then cycles until there are enough events."""
     global _manager
     from holdfast import LockManager
 
@@ -42,7 +42,7 @@ def fill(folder: Path, grants: int, events: int) -> float:
 def contents() -> tuple[int, int]:
     """In a keeper: how many grants the ledger really holds, and the number of its last event."""
     held, last = len(_manager.active_grants()), 0
-    # In great steps, because nobody wants a million events only to see the last one's number.
+    # In large steps, to find the number of the last event without reading a million of them.
     step = 1 << 24
     while step:
         if any(True for _ in _manager.events(after=last + step - 1, limit=1)):
@@ -59,7 +59,7 @@ def open_manager(name: str, folder: Path) -> None:
 
 
 def acquire_microseconds(name: str, times: int) -> float:
-    """What an acquire costs among the held files; the release after it is not counted."""
+    """The time of an acquire among the held files, without the release after it."""
     manager, clock = _managers[name], time.perf_counter
     spent = 0.0
     for number in range(times):
@@ -72,7 +72,7 @@ def acquire_microseconds(name: str, times: int) -> float:
 
 
 def open_milliseconds(folder: Path, times: int) -> float:
-    """What it costs to open the ledger and to get the first answer from it."""
+    """The time to open the ledger and get a first answer."""
     from holdfast import LockManager
 
     spent = 0.0

@@ -1,7 +1,7 @@
-"""Holdfast and its rivals behind one face: open, acquire, release, close.
+"""Holdfast and its rivals behind one interface: open, acquire, release, close.
 
-Each rival is used in the way that its documentation shows and that is quickest for it: one
-object, made once, taken and given back many times.
+Each rival is used in the fastest way that its documentation shows: one object, made once, acquired
+and released many times.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ SPECS = "holdfast.specs"
 SPECS_UNSYNCED = "holdfast.specs, unsynced"
 SOFT = "filelock.SoftFileLock"
 
-#: The one path that everybody fights over. It exists, as files that are edited mostly do.
+#: The path that all contestants lock. It exists, like most files that are edited.
 PATH = "app/x.rb"
 
-#: Long enough that a wait that ends here is a fault and not a slow machine.
+#: So long that a wait which ends here is a fault, not a slow machine.
 WAIT_SECONDS_MAX = 120.0
 
 
 class Lock(Protocol):
-    """One lock, ready to be taken."""
+    """One lock, ready to be acquired."""
 
     def acquire(self) -> object: ...
     def release(self) -> object: ...
@@ -39,7 +39,7 @@ class Lock(Protocol):
 
 
 class Plain:
-    """A lock that is made of the rival's own functions, with nothing of ours in between."""
+    """A lock made of the rival's own functions, with nothing of ours in between."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ def _fasteners(folder: Path, who: str) -> Lock:
 def _portalocker(folder: Path, who: str) -> Lock:
     import portalocker
 
-    # Without NON_BLOCKING it waits inside the kernel, which is its quickest way.
+    # Without NON_BLOCKING it waits inside the kernel, which is its fastest way.
     lock = portalocker.Lock(str(folder / "portalocker"), flags=portalocker.LockFlags.EXCLUSIVE)
     return Plain(lock.acquire, lock.release)
 
@@ -180,7 +180,7 @@ _opened: dict[str, Lock] = {}
 
 
 def repository(folder: Path) -> Path:
-    """A folder that looks like a repository, with the file that everybody wants."""
+    """A folder that looks like a repository, with the file that all contestants lock."""
     (folder / ".git").mkdir(parents=True, exist_ok=True)
     file = folder / PATH
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -189,7 +189,7 @@ def repository(folder: Path) -> Path:
 
 
 def open_lock(name: str, folder: Path, who: str) -> None:
-    """In a child: opens a lock, and takes it once so that first-time work is behind it."""
+    """In a child: opens a lock, and acquires it once, so that first-time work is done."""
     lock = _opened[name] = _MAKERS[name](folder, who)
     lock.acquire()
     lock.release()
@@ -204,10 +204,10 @@ def opened(name: str) -> Lock:
 
 
 def cycles(name: str, seconds: float) -> tuple[float, float]:
-    """In a child: takes and gives back as often as it can.
+    """In a child: acquires and releases as often as it can.
 
-    Cycles per second by the clock, and microseconds of processor time for one: the latter holds
-    still when others use the machine, but does not count what a lock spends asleep.
+    Returns cycles per second by the clock, and microseconds of processor time for one: the latter
+    is stable when other programs use the machine, but excludes time asleep.
     """
     lock = _opened[name]
     acquire, release, clock = lock.acquire, lock.release, time.perf_counter

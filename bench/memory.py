@@ -31,7 +31,7 @@ def five(number: int) -> list[str]:
 
 
 def fill(grants: int) -> float:
-    """In a child: takes that many grants of two reads and three writes, and keeps them."""
+    """In a child: acquires that many grants of two reads and three writes, and keeps them."""
     global _manager
     from holdfast import LockManager
 
@@ -47,7 +47,7 @@ def fill(grants: int) -> float:
 
 
 def check_microseconds(kind: str, checks: int, spread: int) -> float:
-    """In the same child: what one check of five paths costs."""
+    """In the same child: the time of one check of five paths."""
     asked = list(_asked(kind, checks, spread))
     conflicts = 0
     begun = time.perf_counter()
@@ -61,7 +61,7 @@ def check_microseconds(kind: str, checks: int, spread: int) -> float:
 
 
 def _asked(kind: str, checks: int, spread: int) -> Iterator[list[str]]:
-    """What is asked: the same of both, or the one with few would answer from warm memories."""
+    """The questions: the same for both stores, or the small one would answer from warm caches."""
     for number in range(checks):
         paths = five(number % FEW if kind == HELD else number * spread // checks)
         yield [path.replace("/file", "/new") for path in paths] if kind == FREE else paths
@@ -113,7 +113,7 @@ def _million(quick: bool) -> list[Row]:
         everywhere = many_seat.ask(check_microseconds, HELD_ANYWHERE, checks, many)
         rows.append(Row(f"memory store, check of 5 {HELD_ANYWHERE} paths", "µs", everywhere))
         resident = many_seat.ask(resident_bytes) / 1e9
-    # A tenth of a gigabyte for the interpreter, which a smaller fill does not make smaller.
+    # A tenth of a gigabyte is for the interpreter, which does not shrink with a smaller fill.
     limit = RESIDENT_GIGABYTES_MAX * many / 1_000_000 + (0.1 if quick else 0)
     rows.append(
         Row(

@@ -1,7 +1,7 @@
 """How soon the page shows something: 1,000 items and 10,000 events in the ledger, in Chromium.
 
-From the moment at which the browser goes to the address until the picture with the first items is
-drawn, with nothing in its cache. The server runs in a process of its own, as it does for people.
+Measured from opening the address until the first items are drawn, with an empty cache. The server
+runs in a process of its own, as usual.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from holdfast.server.server import Server
 
 ITEMS = 1000
 EVENTS = 10_000
-#: What the page notes when it is drawn.
+#: The mark that the page sets when it is drawn.
 SHOWN = "performance.getEntriesByName('holdfast-shown')[0]?.startTime"
 
 _server: Server | None = None
@@ -59,6 +59,6 @@ def serve(root: Path) -> str:
 
 
 def close() -> None:
-    """In the server's process: no more page."""
+    """In the server's process: stop serving."""
     assert _server is not None
     _server.close()

@@ -1,8 +1,8 @@
-"""Proof ledgers, beside the protocol of their text written in the plainest way.
+"""Proof ledgers, beside the plainest implementation of the protocol's text.
 
-The plain way lists the folder for the next number, reads every event to know who has a node, and
-waits 10 ms for the lock. It does what the text asks for and no more: no sync of the folder, a
-rename that could replace an event, no order among those who wait.
+The plain one lists the folder for the next number, reads every event to find the holder of a node,
+and polls every 10 ms for the lock. It does what the text requires and no more: it does not sync the
+folder, its rename could replace an event, and waiters have no order.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STAMP = "2024-01-15T10:30:00Z"
 
 
 class Plain:
-    """What the text says, with the standard library."""
+    """The protocol's text, implemented with the standard library."""
 
     def __init__(self, root: str, *, sync: bool) -> None:
         self._ledger = os.path.join(root, "ledger")
@@ -129,7 +129,7 @@ def claims(name: str, seconds: float) -> float:
 
 
 def replays(name: str, root: str) -> float:
-    """How often in a second somebody who starts could learn who has what."""
+    """How often per second a new process could read all claims."""
     begun = time.perf_counter()
     if name == OURS:
         found = len(Claims(ProofLedger(root)).known())
@@ -239,7 +239,7 @@ def _growth(scratch: Path, long: Path, many: int, rounds: int) -> Row:
     with Seat() as small, Seat() as large:
         small.ask(open_ledger, OURS, str(short), False)
         large.ask(open_ledger, OURS, str(long), False)
-        for seat in (small, large):  # from then on the tail is known
+        for seat in (small, large):  # from now on the tail is known
             seat.ask(some_appends, OURS, 100)
 
         def measure(name: str) -> float:
@@ -251,7 +251,7 @@ def _growth(scratch: Path, long: Path, many: int, rounds: int) -> Row:
 
 
 def _replay(long: Path, many: int, rounds: int) -> Row:
-    """Who starts and wants to know who has what, with the checkpoint of somebody before."""
+    """A new process that reads all claims, with the checkpoint of an earlier one."""
     with Seat() as seat:
         seat.ask(replays, OURS, str(long))
 

@@ -1,8 +1,8 @@
-"""`holdfast lock` and `holdfast unlock`, started the way a shell starts them.
+"""`holdfast lock` and `holdfast unlock`, started as a shell starts them.
 
 The command is the console script of a fresh virtual environment into which the project was
-installed as a user would install it: an editable install pays for its import hook on every
-start. The measure is that environment's own interpreter doing nothing.
+installed as a user would install it: an editable install pays for its import hook at every start.
+The rival is that environment's own interpreter doing nothing.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ def install(into: Path) -> Path:
 def milliseconds(
     command: list[str], complaints: Path, told: str = os.devnull
 ) -> tuple[float, float]:
-    """How long the command ran by the clock, and how long it worked; it must succeed."""
+    """The wall-clock and the processor time of a command, which must succeed."""
     quiet = [
         (os.POSIX_SPAWN_OPEN, 0, told, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
         (os.POSIX_SPAWN_OPEN, 2, str(complaints), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600),
     ]
-    # PYTHONPATH would bring in another copy of the package than the one that was installed.
+    # PYTHONPATH would select another copy of the package than the installed one.
     environment = {
         name: value
         for name, value in os.environ.items()

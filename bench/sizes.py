@@ -1,7 +1,7 @@
-"""What a call costs when much is held: 100,000 grants against 10, and 10,000 paths against 10,000.
+"""Calls while much is held: 100,000 grants against 10, and 10,000 paths against 10,000.
 
-The rival is this program itself with ten grants, measured in the same rounds. A promise that does
-not depend on how much is held shows as a ratio near one.
+The rival is Holdfast itself with ten grants, measured in the same rounds. A cost that does not
+depend on how much is held shows as a ratio near one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def fill(manager: LockManager, count: int) -> None:
 
 
 class Ledger:
-    """A repository, with some files of its own beside all that is held."""
+    """A repository, with some files besides those that are held."""
 
     def __init__(self, folder: Path, held: int) -> None:
         folder.mkdir(parents=True)

@@ -1,8 +1,8 @@
-"""One process locks one spec and gives it back, as often as it can.
+"""One process locks and releases one spec, as often as it can.
 
-Beside a lock file that says less: it names a process, is not synced, and guards nothing else. Ours
-is synced to the disk, for it lasts for hours and over a power cut, and notes its holder. What the
-syncing costs is the disk's affair, so there is a row without it.
+The rival is a lock file that does less: it names a process, is not synced, and guards nothing else.
+Ours is synced to the disk, since it lasts for hours and over a power cut, and names its holder. The
+cost of syncing depends on the disk, so there is a row without it.
 """
 
 from __future__ import annotations

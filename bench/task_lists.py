@@ -1,4 +1,4 @@
-"""A list of tasks, done in a repository of its own by a dispatcher as the command has it."""
+"""A list of tasks, run in a repository of its own by the dispatcher that the command uses."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from holdfast.work.tasks.lists.task import Task, TaskList
 from holdfast.work.tasks.task_records import TaskRecord
 
 END_SECONDS = 600.0
-#: How the reason begins for which a task that was the victim of a circle is begun again.
+#: How the reason begins if a task is repeated because it was the victim of a deadlock.
 YIELDED = "it yielded"
-#: What the tasks are called that are done before the clock starts, one on each slot.
+#: The names of the tasks that run before the clock starts, one on each slot.
 FIRST = "first"
 _IDENTITY = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org")
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a list: how long it took, and how often tasks were in each other's way."""
+    """The result of a list: how long it took, and how often tasks conflicted."""
 
     seconds: float
     #: How many tasks had a call that waited for a file, and for how long in all.
     waits: int
     waited_seconds: float
     yields: int
-    #: Attempts beside the first of each task, those after a yield among them.
+    #: Attempts besides the first of each task, including those after a yield.
     retries: int
     #: The processor time of the dispatcher, without its launchers and agents.
     own_seconds: float = 0.0
@@ -48,7 +48,7 @@ class Checkout:
 
     def __init__(self, folder: Path) -> None:
         self.root = folder
-        # A ledger of its own, whatever lies above the scratch folder.
+        # A ledger of its own, even if there is one above the scratch folder.
         (folder / ".holdfast").mkdir(parents=True)
         (folder / "README").write_text("A repository.\n")
         for words in (("init", "-q"), ("add", "-A"), (*_IDENTITY, "commit", "-q", "-m", "first")):

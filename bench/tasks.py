@@ -1,9 +1,9 @@
 """200 tasks of which 30 % collide, on eight slots, beside the same list one after the other.
 
-Which files a task writes is known to its agent only: each is leased at the write, what another task
-has is waited for inside the call, and of a circle the youngest task is undone and begun again. All
-of that costs time that one task after the other does not take. What is left of eight slots is the
-ratio. At the end every file must have the line of every task that writes it, once.
+Only its agent knows which files a task writes: each is leased at the write, a call waits for a file
+that another task has, and in a deadlock the youngest task is undone and repeated. All of that takes
+time that serial tasks do not need. The ratio is what remains of eight slots. At the end every file
+must have the line of every task that writes it, once.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ SHARED = 2
 TASKS_FOR_EACH = 12
 PARALLEL, SERIAL = f"on {SLOTS} slots", "one after the other"
 
-#: `AGENT SECONDS FILE...`: appends a line to each file, and sleeps before each. It does as a client
-#: does that is told that a file is stale: it reads the file again, then writes it.
+#: `AGENT SECONDS FILE...`: appends a line to each file, and sleeps before each. Like a client
+#: that is told that a file is stale, it reads the file again, then writes it.
 AGENT = """
 seconds=$1; shift
 for file; do
@@ -38,8 +38,8 @@ done
 
 
 def file_sets(count: int, seed: int = 18) -> list[list[str]]:
-    """What so many tasks write, always the same: each a file of its own, and the colliding ones
-    also some that others write, in an order of their own, so that a few close a circle."""
+    """The files of so many tasks, always the same: each task has a file of its own, and the
+    colliding ones some that others write too, in an order of their own, so that a few deadlock."""
     dice = random.Random(seed)
     colliding = set(dice.sample(range(count), round(count * COLLIDING)))
     shared = [f"shared/{n}.txt" for n in range(max(SHARED, len(colliding) // TASKS_FOR_EACH))]
@@ -82,20 +82,20 @@ def run(scratch: Path, quick: bool) -> list[Row]:
 
 
 def _troubles(found: Sequence[Outcome]) -> list[Row]:
-    """How often tasks were in each other's way, in the median of the rounds."""
+    """How often tasks conflicted, as the median of the rounds."""
     seconds = median(one.waited_seconds for one in found)
     return [
         Row("tasks of these that waited for a file", "", median(one.waits for one in found),
             note=f"{seconds:.1f} s in all"),
-        Row("tasks that yielded in a circle", "", median(one.yields for one in found)),
+        Row("tasks that yielded in a deadlock", "", median(one.yields for one in found)),
         Row("attempts that were repeated, those included", "",
             median(one.retries for one in found)),
     ]  # fmt: skip
 
 
 def _verify(checkout: Checkout, files: Sequence[Sequence[str]]) -> None:
-    """Every file has the line of each task that writes it, once: no write was lost, and nothing is
-    left of an attempt that was undone."""
+    """Check that every file has the line of each task that writes it, once: no write was lost, and
+    nothing remains of an undone attempt."""
     wanted: dict[str, Counter[str]] = {}
     for n, own in enumerate(files):
         for path in own:

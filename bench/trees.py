@@ -1,8 +1,8 @@
 """Snapshots and restores beside `cp -a` and git, on the same tree: many small files, a large one.
 
-Everybody reads from the page cache, and everybody's work is on the disk when the clock stops,
-except for `cp -a` alone, which a restore is compared with. Commands are started as a shell
-starts them, so the interpreter's start is included.
+All contestants read from the page cache, and their work is on the disk when the clock stops, except
+for `cp -a` alone, which a restore is compared with. Commands are started as a shell starts them, so
+the interpreter's start is included.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def run(scratch: Path, quick: bool) -> list[Row]:
     }
     for number in range(rounds):
         _round(scratch / f"round{number}", source, samples)
-    # Not before: making files right after many were deleted took two to three times the work here.
+    # Not earlier: making files right after deleting many took two to three times as much work.
     for number in range(rounds):
         away(scratch / f"round{number}")
-    # A small tree takes hardly longer than the interpreter's start.
+    # A small tree takes hardly more time than the interpreter's start.
     quicker = None if quick else at_most(0.1)
     size = f"{files:,} files and {large >> 20:,} MB"
     return [
@@ -63,7 +63,7 @@ def _row(
 
 
 def _round(folder: Path, source: Path, samples: dict[str, list[float]]) -> None:
-    """Everybody once, on the one tree, which is moved into a new repository for it."""
+    """Measure each contestant once, on one tree, which is moved into a new repository."""
     folder.mkdir()
     main = repository(folder, source)
     sync()
@@ -118,7 +118,7 @@ def _memory(scratch: Path, files: int) -> list[Row]:
     ]  # fmt: skip
 
 
-#: Starts a command from a small process, and tells how large it became. A process that was started
+#: Starts a command from a small process, and reports its peak memory. A process that is started
 #: from a large one counts as having been as large itself.
 _STARTER = """
 import os, sys
@@ -145,7 +145,7 @@ def _peak_bytes(main: Path) -> int:
 
 
 def _reflink(scratch: Path, quick: bool) -> list[Row]:
-    """On a file system that can share blocks, in a file, if this machine lets us make one."""
+    """On a file system with shared blocks, in a file, if this machine allows making one."""
     rows: list[Row] = []
     scratch.mkdir(parents=True)
     for kind in ("btrfs", "xfs"):
@@ -184,7 +184,7 @@ def _reflink_on(kind: str, mkfs: str, scratch: Path, quick: bool) -> list[Row]:
         image.unlink()
 
 
-# Small things
+# Helpers
 
 
 def grow(root: Path, files: int, large: int) -> None:
@@ -201,7 +201,7 @@ def grow(root: Path, files: int, large: int) -> None:
 
 
 def repository(folder: Path, source: Path) -> Path:
-    """A repository around a tree that is moved into it, with its lock taken."""
+    """A repository around a tree that is moved into it, with its lock held."""
     do(*HOLDFAST, "init", "repository", at=folder)
     main = folder / "repository" / "main"
     for entry in [*source.iterdir()]:
