@@ -548,7 +548,7 @@ def test_while_the_gate_is_off_everything_passes_and_says_so(
 
 def test_what_the_door_looks_for_is_where_its_owners_put_it(root: Path) -> None:
     assert f"{root}/{ledger_answer.OFF_FILE}" == off_switch.file_of(str(root))
-    assert f"{root}/{ledger_answer.ASIDE_FOLDER}" == edit_marks.aside(str(root))
+    assert f"{root}/{ledger_answer.ASIDE_FOLDER}" == edit_marks.guard_path(str(root))
     assert client_events.ABROAD_FOLDER == other_ledgers.FOLDER
     assert ledger_answer.CALLS_FOLDER == running_calls.FOLDER
     assert f"{paths.LEDGER_FOLDER}/busy" == pending_writes.FOLDER

@@ -244,7 +244,7 @@ def test_a_change_to_a_file_that_came_free_is_no_damage(shop: Shop) -> None:
     assert "holdfast undo" not in bob.ended("make test").context
     assert shop.events("damage", "damage_to_be_told") == []
     assert not any(
-        Path(edit_marks.aside(str(shop.root), "undo")).iterdir()
+        Path(edit_marks.guard_path(str(shop.root), "undo")).iterdir()
     )  # nothing is kept for it
 
 
@@ -270,7 +270,7 @@ def test_the_same_command_twice_at_once(shop: Shop) -> None:
     bob.ask("make test")
     bob.ask("make test")
     assert len(kept_files.all_running(str(shop.root))) == 2
-    watched = Path(edit_marks.aside(str(shop.root), "watch"))
+    watched = Path(edit_marks.guard_path(str(shop.root), "watch"))
     bob.ended("make test")
     assert list(watched.iterdir()) != []  # the other one still watches
     sh(shop.root, "echo oops > app/x.py")
@@ -337,17 +337,17 @@ def test_old_things_are_swept_away(shop: Shop) -> None:
     bob.ask("never ends")
     root = str(shop.root)
     id = shop.events("damage")[0].data["id"]
-    assert list(Path(edit_marks.aside(root, "said")).iterdir()) != []
+    assert list(Path(edit_marks.guard_path(root, "said")).iterdir()) != []
     for folder, age in (("running", 2), ("kept", 2), ("said", 2), ("watch", 2), ("undo", 8)):
         old = time.time() - age * 86400
-        place = Path(edit_marks.aside(root, folder))
+        place = Path(edit_marks.guard_path(root, folder))
         for file in [place, *place.rglob("*")]:
             os.utime(file, (old, old))
-    os.utime(edit_marks.aside(root, "swept"), (0, 0))
+    os.utime(edit_marks.guard_path(root, "swept"), (0, 0))
     bob.run("make -v")
     assert kept_files.all_running(root) == []
-    assert not Path(edit_marks.aside(root, "undo", id)).exists()
-    assert list(Path(edit_marks.aside(root, "said")).iterdir()) == []
+    assert not Path(edit_marks.guard_path(root, "undo", id)).exists()
+    assert list(Path(edit_marks.guard_path(root, "said")).iterdir()) == []
     assert [event.data["id"] for event in shop.events("damage_forgotten")] == [id]
 
 

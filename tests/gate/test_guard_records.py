@@ -104,7 +104,7 @@ def test_a_message_that_only_a_newer_version_can_read_stops_no_agent(shop: Shop)
     for id, version in (("1", 3), ("2", 2)):
         data = {**TOLD_1, "id": id, "by_key": BOB, "version": version}
         transactions.note(shop.manager, "damage_to_be_told", data, name=told_name(ANN, id))
-    edit_marks.call(str(shop.root), ANN)
+    edit_marks.call_agent(str(shop.root), ANN)
     told = ann.pending()
     assert "written by a newer version of Holdfast" in told
     assert "holdfast undo 2" in told
@@ -202,7 +202,9 @@ def test_all_that_is_written_at_the_end_of_a_command_is_one_decision(
     kid.write("app/z.py", "kid\n")
     bob.run(sneaky("app/x.py"))
     old = shop.events("damage")[0].data["id"]
-    for name in (edit_marks.aside(str(shop.root), *some) for some in (["swept"], ["undo", old])):
+    for name in (
+        edit_marks.guard_path(str(shop.root), *some) for some in (["swept"], ["undo", old])
+    ):
         os.utime(name, (0, 0))
     line = f"sort lib/y.py > tmp.txt && mv tmp.txt lib/y.py; {sneaky('app/x.py app/z.py')}"
     line += f"; {sneaky('app/z.py')}; {sneaky('README.md')}"

@@ -145,9 +145,9 @@ def edited(manager: Ledger, holder: Holder, paths: Iterable[str]) -> None:
     To be called around each edit. It costs one failed `open` unless a command watches this agent.
     """
     if manager.tree is not None:
-        from holdfast.gate.guard.edit_marks import sign
+        from holdfast.gate.guard.edit_marks import note_writes
 
-        sign(manager.tree.root, holder.key, paths)
+        note_writes(manager.tree.root, holder.key, paths)
 
 
 def pending(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.core.draft import Draft
     from holdfast.core.model import Holder
     from holdfast.gate.guard.ended_commands import Ended, Facts, Outcome
-    from holdfast.gate.guard.file_watch import Hurt
+    from holdfast.gate.guard.file_watch import ChangedFile
     from holdfast.gate.guard.kept_files import Running
     from holdfast.gate.intent import Intent
     from holdfast.gate.lease_gate import LeaseGate
@@ -40,7 +40,7 @@ def after(intent: Intent, gate: LeaseGate, manager: Ledger) -> Answer:
     if running:
         from holdfast.gate.guard import file_watch
 
-        one = file_watch.this(running, gate.holder, intent.command)
+        one = file_watch.latest_running(running, gate.holder, intent.command)
     if one is None:
         return gate.live_on(is_tail=True)
     if intent.background:
@@ -51,11 +51,11 @@ def after(intent: Intent, gate: LeaseGate, manager: Ledger) -> Answer:
 
     changed: dict[str, str] = {}
     if one.data.get("unsure"):
-        edit_marks.sign(root, key, (edit_marks.ANYTHING,))
+        edit_marks.note_writes(root, key, (edit_marks.ANYTHING,))
         seconds = gate.at_most(GIT_SECONDS)
         changed = unclaimed_changes.changed_since(manager.tree, intent.cwd, one.at, seconds)
     facts = ended_commands.Facts(
-        [_ended(manager, one, file_watch.hurt(manager, one, running))],
+        [_ended(manager, one, file_watch.changed_files(manager, one, running))],
         is_heard=True,
         gone=ended_commands.gone(manager.tree, one.data.get("fleeting", ())),
         changed=changed,
@@ -110,7 +110,7 @@ def settle(intent: Intent, gate: LeaseGate, manager: Ledger) -> Callable[[], str
     ended = []
     for one in open_ones:
         # In so long a time a person may have written their own files, which no hook reports.
-        changed = file_watch.hurt(manager, one, running)
+        changed = file_watch.changed_files(manager, one, running)
         hurt = [file for file in changed if file.key.startswith(AGENT)]
         ended.append(_ended(manager, one, hurt))
     facts = ended_commands.Facts(ended, is_heard=False, forgotten=kept_files.sweep(root))
@@ -127,7 +127,7 @@ def settle(intent: Intent, gate: LeaseGate, manager: Ledger) -> Callable[[], str
     return told
 
 
-def _ended(manager: Ledger, one: Running, found: list[Hurt]) -> Ended:
+def _ended(manager: Ledger, one: Running, found: list[ChangedFile]) -> Ended:
     from holdfast.gate.guard import damage
 
     assert manager.tree is not None

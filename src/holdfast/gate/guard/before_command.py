@@ -131,7 +131,9 @@ def before(intent: Intent, gate: LeaseGate, manager: Ledger, reading: Reading) -
         pending_writes.begin_command(
             root, gate.holder.key, [place.key for place in writes.places.values()]
         )
-    edit_marks.sign(root, gate.holder.key, (edit_marks.ANYTHING,) if unsure else reading.writes)
+    edit_marks.note_writes(
+        root, gate.holder.key, (edit_marks.ANYTHING,) if unsure else reading.writes
+    )
     fleeting = [text for text in writes.files if text in reading.fleeting]
     if unsure or fleeting or sight.others:
         return _watched(answer, manager, gate, intent, sight, unsure=unsure, fleeting=fleeting)

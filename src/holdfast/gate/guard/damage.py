@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from holdfast.core.draft import Draft
     from holdfast.core.model import Holder
     from holdfast.gate.guard.ended_commands import Facts, Outcome
-    from holdfast.gate.guard.file_watch import Hurt
+    from holdfast.gate.guard.file_watch import ChangedFile
     from holdfast.gate.lease_gate import LeaseGate
     from holdfast.manager.ledger import Ledger
 
@@ -59,7 +59,7 @@ class Undone(Value):
 # Telling
 
 
-def set_aside(root: str, command: str, found: Sequence[Hurt]) -> Ended:
+def set_aside(root: str, command: str, found: Sequence[ChangedFile]) -> Ended:
     """A command that ended, and the files of others that changed; their old content is kept."""
     id = new_id()[-8:]
     files = []
@@ -75,10 +75,10 @@ def set_aside(root: str, command: str, found: Sequence[Hurt]) -> Ended:
 
 
 def _kept(root: str, id: str, number: int, name: str) -> bool:
-    target = edit_marks.aside(root, "undo", id, str(number))
+    target = edit_marks.guard_path(root, "undo", id, str(number))
     try:
         os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
-        with open(edit_marks.aside(root, "kept", name), "rb") as stream:
+        with open(edit_marks.guard_path(root, "kept", name), "rb") as stream:
             kept_files.put(target, stream.read())
     except OSError:
         return False
@@ -88,7 +88,7 @@ def _kept(root: str, id: str, number: int, name: str) -> bool:
 def call(root: str, facts: Facts, outcome: Outcome) -> None:
     """Notify the agents concerned, and keep no content for changes that are no damage after all."""
     for key in outcome.called:
-        edit_marks.call(root, key)
+        edit_marks.call_agent(root, key)
     damages = {one.id for one in outcome.damages}
     for one in facts.ended:
         if one.id not in damages:
@@ -244,7 +244,7 @@ def _put_back(root: str, id: str, one: DamagedFile) -> str:
         if one.was == kept_files.ABSENT:
             os.unlink(file)
             return ""
-        with open(edit_marks.aside(root, "undo", id, str(one.number)), "rb") as stream:
+        with open(edit_marks.guard_path(root, "undo", id, str(one.number)), "rb") as stream:
             content = stream.read()
         _replace(root, file, content, one.mode)
     except FileNotFoundError:
@@ -258,7 +258,7 @@ def _save_present(root: str, id: str, number: int, file: str) -> None:
     """Keep the content that is about to be replaced: the undo itself may be the mistake."""
     content = kept_files.content_of(file)
     if content is not None and not os.path.islink(file):
-        kept_files.put(edit_marks.aside(root, "undo", id, f"{number}.replaced"), content)
+        kept_files.put(edit_marks.guard_path(root, "undo", id, f"{number}.replaced"), content)
 
 
 def _replace(root: str, file: str, content: bytes, mode: int) -> None:

@@ -25,7 +25,7 @@ ANYTHING = "*"
 _APPEND = os.O_WRONLY | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
 
 
-def aside(root: str, *names: str) -> str:
+def guard_path(root: str, *names: str) -> str:
     """A path in the folder where the guard of a repository keeps its files."""
     return "/".join((root, LEDGER_FOLDER, ASIDE, *names))
 
@@ -37,10 +37,10 @@ def digest(text: str | bytes) -> str:
 
 
 def _watched(root: str, key: str) -> str:
-    return aside(root, "watch", digest(key))
+    return guard_path(root, "watch", digest(key))
 
 
-def sign(root: str, key: str, paths: Iterable[str]) -> None:
+def note_writes(root: str, key: str, paths: Iterable[str]) -> None:
     """Note what an owner writes itself, if a command watches it."""
     try:
         file = os.open(_watched(root, key), _APPEND)
@@ -53,7 +53,7 @@ def sign(root: str, key: str, paths: Iterable[str]) -> None:
         os.close(file)
 
 
-def watch(root: str, key: str) -> tuple[int, int]:
+def watch_owner(root: str, key: str) -> tuple[int, int]:
     """Begin to watch an owner: the inode of its file, and the offset at which new marks begin."""
     name = _watched(root, key)
     flags = _APPEND | os.O_CREAT
@@ -70,7 +70,7 @@ def watch(root: str, key: str) -> tuple[int, int]:
         os.close(file)
 
 
-def seen(root: str, key: str, inode: int, start: int) -> list[str] | None:
+def noted_writes(root: str, key: str, inode: int, start: int) -> list[str] | None:
     """The paths that an owner has noted since; None if that is no longer known."""
     try:
         with open(_watched(root, key), "rb") as stream:
@@ -87,10 +87,10 @@ def seen(root: str, key: str, inode: int, start: int) -> list[str] | None:
 
 
 def _called(root: str, key: str) -> str:
-    return aside(root, "told", digest(key))
+    return guard_path(root, "told", digest(key))
 
 
-def call(root: str, key: str) -> None:
+def call_agent(root: str, key: str) -> None:
     """Note that there is something to tell an agent. Each call makes its mark longer."""
     name = _called(root, key)
     os.makedirs(os.path.dirname(name), 0o700, exist_ok=True)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.draft import Draft
     from holdfast.core.model import Holder
-    from holdfast.gate.guard.file_watch import Hurt
+    from holdfast.gate.guard.file_watch import ChangedFile
     from holdfast.gate.guard.guard_records import DamagedFile
     from holdfast.manager.files.paths import Tree
 
@@ -39,7 +39,7 @@ class Ended(Value):
     __slots__ = ("command", "files", "hurt", "id")
 
     def __init__(
-        self, id: str, command: str, hurt: Sequence[Hurt], files: Sequence[DamagedFile]
+        self, id: str, command: str, hurt: Sequence[ChangedFile], files: Sequence[DamagedFile]
     ) -> None:
         self.id: Final = id
         self.command: Final = command
@@ -122,7 +122,9 @@ def write_down(draft: Draft, holder: Holder, facts: Facts) -> Outcome:
     return Outcome(damages, list(called), free)
 
 
-def _told(damage: Damage, hurt: Sequence[Hurt], *, is_heard: bool) -> Iterable[tuple[str, Told]]:
+def _told(
+    damage: Damage, hurt: Sequence[ChangedFile], *, is_heard: bool
+) -> Iterable[tuple[str, Told]]:
     """What each agent has to be told about damage: the owners, and the agent whose command ran
     unless the answer to this event tells it."""
     paths: dict[str, list[str]] = {}

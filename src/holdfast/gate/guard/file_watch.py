@@ -59,7 +59,7 @@ def remember(
         if pending_writes.is_busy(root, one.key, one.keys):
             continue  # its owner is in the middle of writing it
         if one.key not in watched:
-            watched[one.key] = edit_marks.watch(root, one.key)
+            watched[one.key] = edit_marks.watch_owner(root, one.key)
         kind, stamp, name, keeps = kept.remember(one.path, one.file)
         files.append([
             one.path, one.file, one.grant, one.owner, one.key, one.parent,
@@ -71,7 +71,7 @@ def remember(
     kept_files.begin(root, call_of(holder, command), data)
 
 
-def this(running: list[Running], holder: Holder, command: str) -> Running | None:
+def latest_running(running: list[Running], holder: Holder, command: str) -> Running | None:
     """The latest command of this agent with this text. Several may run at once, and the end of an
     earlier one that was interrupted was never reported."""
     call = f"{call_of(holder, command)}-"
@@ -83,7 +83,7 @@ def this(running: list[Running], holder: Holder, command: str) -> Running | None
 
 def withdraw(root: str, holder: Holder, command: str) -> None:
     """Forget a command that was about to run and will not."""
-    one = this(kept_files.all_running(root), holder, command)
+    one = latest_running(kept_files.all_running(root), holder, command)
     if one is not None:
         kept_files.remove(one.file)
 
@@ -95,7 +95,7 @@ def shown(command: str) -> str:
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
-class Hurt(Value):
+class ChangedFile(Value):
     """A file that changed while a command ran and another agent held it: before, and after."""
 
     __slots__ = ("after", "before", "file", "grant", "keeps", "key", "kind", "mode", "owner",
@@ -115,7 +115,7 @@ class Hurt(Value):
         self.after: Final = after
 
 
-def hurt(manager: Ledger, one: Running, running: Iterable[Running]) -> list[Hurt]:
+def changed_files(manager: Ledger, one: Running, running: Iterable[Running]) -> list[ChangedFile]:
     """Files of others that have changed since a command began, and not by their owner. Whether the
     owner still holds them only the ledger knows."""
     changed = [
@@ -127,7 +127,7 @@ def hurt(manager: Ledger, one: Running, running: Iterable[Running]) -> list[Hurt
         return []
     busy = {other.agent for other in running if other.data.get("unsure") and is_recent(other)}
     return [
-        Hurt(entry, kept_files.name_of(entry[1]))
+        ChangedFile(entry, kept_files.name_of(entry[1]))
         for entry in changed
         if not _is_its_own(manager, entry, one, busy)
     ]
@@ -145,7 +145,7 @@ def _is_its_own(manager: Ledger, entry: list[Any], one: Running, busy: set[str])
     root = manager.tree.root
     if key in busy or key not in one.data["watched"]:
         return True
-    written = edit_marks.seen(root, key, *one.data["watched"][key])
+    written = edit_marks.noted_writes(root, key, *one.data["watched"][key])
     if written is None or edit_marks.ANYTHING in written:
         return True
     for text in written:

@@ -17,7 +17,7 @@ from time import time_ns
 
 from holdfast.core import file_times
 from holdfast.core.codec import dumps, loads
-from holdfast.gate.guard.edit_marks import aside, digest
+from holdfast.gate.guard.edit_marks import digest, guard_path
 from holdfast.manager.files.replace_file import replace_file
 
 TYPE_CHECKING = False
@@ -36,7 +36,7 @@ _SWEEP_SECONDS = 3_600
 FILE, ABSENT, LINK, OTHER = "file", "absent", "link", "other"
 
 
-def glimpse(file: str) -> tuple[str, Stamp]:
+def kind_and_stamp(file: str) -> tuple[str, Stamp]:
     """The kind of file, and a stamp that reveals a change without reading it."""
     try:
         status = os.lstat(file)
@@ -81,12 +81,12 @@ class Kept:
     def remember(self, path: str, file: str) -> tuple[str, Stamp, str, bool]:
         """A file's kind, stamp and digest (empty if it was not read), and whether its content is
         kept."""
-        kind, stamp = glimpse(file)
+        kind, stamp = kind_and_stamp(file)
         if kind != FILE:
             return kind, stamp, "", False
         settled = is_settled(stamp)
         if self._known is None:
-            self._known = loaded(aside(self._root, "known.json")) or {}
+            self._known = loaded(guard_path(self._root, "known.json")) or {}
         before = self._known.get(path)
         if (
             settled
@@ -108,7 +108,7 @@ class Kept:
         if keeps:
             self._to_keep -= len(data)
             self._keep(name, data)
-        if settled and stamp == glimpse(file)[1]:
+        if settled and stamp == kind_and_stamp(file)[1]:
             self._new[path] = [stamp, name, keeps]
         if not settled:
             stamp[3] = 0  # never equal to a real stamp, so the content will be compared
@@ -117,23 +117,23 @@ class Kept:
     def done(self) -> None:
         """Save what was recorded, so that the files need not be read the next time."""
         if self._new != self._known:
-            save(aside(self._root, "known.json"), self._new)
+            save(guard_path(self._root, "known.json"), self._new)
 
     def _is_kept(self, name: str) -> bool:
         try:
-            os.utime(aside(self._root, "kept", name))
+            os.utime(guard_path(self._root, "kept", name))
         except OSError:
             return False
         return True
 
     def _keep(self, name: str, data: bytes) -> None:
         if not self._is_kept(name):
-            put(aside(self._root, "kept", name), data)
+            put(guard_path(self._root, "kept", name), data)
 
 
 def has_changed(file: str, kind: str, stamp: Stamp, name: str) -> bool:
     """Whether a file is no longer as it was recorded."""
-    now, seen = glimpse(file)
+    now, seen = kind_and_stamp(file)
     if now != kind:
         return True
     if kind == ABSENT or (stamp and seen == stamp):
@@ -147,7 +147,7 @@ def has_changed(file: str, kind: str, stamp: Stamp, name: str) -> bool:
 
 def name_of(file: str) -> str:
     """The digest of a file's present content; its kind if it is not a file."""
-    kind, _stamp = glimpse(file)
+    kind, _stamp = kind_and_stamp(file)
     if kind in (ABSENT, OTHER):
         return kind
     data = content_of(file, HASHED_BYTES_MAX)
@@ -197,12 +197,12 @@ class Running:
 
 def begin(root: str, call: str, data: dict[str, Any]) -> None:
     """Record a command that begins."""
-    save(aside(root, "running", f"{call}-{data['at']}-{os.getpid()}.json"), data)
+    save(guard_path(root, "running", f"{call}-{data['at']}-{os.getpid()}.json"), data)
 
 
 def all_running(root: str) -> list[Running]:
     """All recorded commands, oldest first."""
-    folder = aside(root, "running")
+    folder = guard_path(root, "running")
     try:
         names = [name for name in os.listdir(folder) if name.endswith(".json")]
     except OSError:
@@ -224,13 +224,13 @@ def remove(file: str) -> None:
 
 def clear(root: str, folder: str) -> None:
     """Remove all files of a folder."""
-    for file in _older(aside(root, folder), float("inf")):
+    for file in _older(guard_path(root, folder), float("inf")):
         remove(file)
 
 
 def sweep(root: str) -> list[str]:
     """Remove old files, once an hour. The ids of damage that can no longer be undone."""
-    mark = aside(root, "swept")
+    mark = guard_path(root, "swept")
     now = time_ns() // 10**9
     try:
         if now - os.stat(mark).st_mtime < _SWEEP_SECONDS:
@@ -239,15 +239,15 @@ def sweep(root: str) -> list[str]:
         pass
     put(mark, b"")
     for folder in ("running", "kept", "said", "watch"):
-        for file in _older(aside(root, folder), now - DAY_SECONDS):
+        for file in _older(guard_path(root, folder), now - DAY_SECONDS):
             remove(file)
-    ids = map(os.path.basename, _older(aside(root, "undo"), now - UNDO_SECONDS))
+    ids = map(os.path.basename, _older(guard_path(root, "undo"), now - UNDO_SECONDS))
     return [id for id in ids if discard(root, id)]
 
 
 def discard(root: str, id: str) -> bool:
     """Remove what is kept for one damage. False if that fails."""
-    folder = aside(root, "undo", id)
+    folder = guard_path(root, "undo", id)
     for file in _older(folder, float("inf")):
         remove(file)
     try:

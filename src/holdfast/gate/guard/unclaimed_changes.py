@@ -85,7 +85,7 @@ def uncommitted(root: str, seconds: float = GIT_SECONDS) -> list[str]:
 
 def news(root: str, key: str, paths: Sequence[str]) -> list[str]:
     """Those of some paths that were not reported to an agent recently; marks them as reported."""
-    name = edit_marks.aside(root, "said", edit_marks.digest(key))
+    name = edit_marks.guard_path(root, "said", edit_marks.digest(key))
     now = int(time())
     said = {
         path: at for path, at in (kept_files.loaded(name) or {}).items() if now - at < AGAIN_SECONDS
