@@ -2,23 +2,23 @@
 
     event_ledger     ProofLedger: append, read
     claims           Claims: which owner works on which node, until when
-    claim_state      what the events up to one of them say about claims
+    claim_state      the claims after a given event
     claim_files      the files in `locks/`, a mirror of the claims
     owner_activity   what each owner of claims has done
     event_reader     events, read without any lock; where the ledger ends
     ledger_lock      the ledger's lock, which other programs take too
     append_line      a fair queue of our processes in front of it
     backoff          growing pauses between attempts
-    hash_chain       hashes beside the ledger, by which changed events are found
+    hash_chain       hashes beside the ledger, which reveal changed events
     checkpoint       the claims at some event, so that starting is quick
     proof_folder     where the files are; how one is read, made and synced
-    dialects         how other programs spell the same things
+    dialects         how other programs write the same things
     health           what is wrong with a proof, and what can be repaired
     errors           the errors of proofs
 
 The files are the only truth, because other programs read and write them: nothing here keeps state
-that they do not show. Imports the manager, for life and time, and below; knows nothing of its
-sister rooms.
+that they do not show. The room may import the manager, for liveness and time, and what is below it,
+but not the rooms beside it.
 """
 
 from __future__ import annotations

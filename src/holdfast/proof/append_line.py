@@ -1,16 +1,16 @@
-"""The line: a fair order among ours in front of the ledger's lock.
+"""The line: a fair queue of our processes in front of the ledger's lock.
 
-Only the lock itself keeps anybody out; the line says whose turn it is to try. So whatever goes
-wrong with it (its file deleted, a member stopped, a system without such locks) costs fairness and
-nothing else, and other programs need not know of it.
+Only the lock itself excludes other processes; the line decides whose turn it is to try. So any
+failure of the line (its file deleted, a member stopped, a system without such locks) costs only
+fairness, and other programs need not know about it.
 
-Whoever finds the lock free takes it, unless somebody in the line has waited for long: then
-newcomers stand in line too. Those in the line are served in the order in which they came.
+A process that finds the lock free takes it, unless a member of the line has waited long: then
+newcomers queue too. Members are served in the order in which they came.
 
-The file has a counter, for the places. A member holds the byte of its place, and byte 0 together
-with all others who have waited for long. The kernel lets go of them when a process dies. These
-are locks of an open file (`F_OFD_SETLK`), so threads count as well as processes. Where there are
-none, such as on macOS, everybody may always try.
+The file has a counter, for the places. A member holds the byte of its place and, once it has waited
+long, shares byte 0 with the others that have. The kernel releases them when a process dies. These
+are locks of an open file (`F_OFD_SETLK`), so they keep apart threads as well as processes. Where
+they do not exist, such as on macOS, every process may always try.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ _SET: int = getattr(fcntl, "F_OFD_SETLK", 0)
 _ASK: int = getattr(fcntl, "F_OFD_GETLK", 0)
 _FLOCK = "hhqqi"
 _ELDERS = 0
-#: More than anybody counts to; whatever stands in the file, the next place is a place.
+#: Larger than any real count; whatever the file contains, the next place is valid.
 _PLACES = 1 << 60
-#: How often to try for the counter: it is held for a few system calls.
+#: How often to try for the counter, which is held for a few system calls.
 _COUNTER_TRIES = 200
 
 _open: set[int] = set()
 
 
 class Line:
-    """One member's view of the line. Not for several threads at once."""
+    """One member's view of the line. Not for use by several threads at once."""
 
     __slots__ = ("_descriptor", "_path", "_pid", "_place")
 
@@ -61,12 +61,12 @@ class Line:
         self._place = 0
 
     def may_pass(self) -> bool:
-        """Whether nobody in the line has waited for long."""
+        """Whether a newcomer may pass: no member has waited long."""
         file = self._file()
         return file < 0 or self._is_free(file, _ELDERS, 1)
 
     def join(self) -> None:
-        """Take the last place."""
+        """Take the last place in the line."""
         file = self._file()
         if file < 0:
             return
@@ -84,32 +84,32 @@ class Line:
             finally:
                 flock(file, LOCK_UN)
             return
-        # Somebody was stopped while it took a place. Without one, everybody's turn is ours.
+        # A process was stopped while it took a place. Without a place, it is always our turn.
 
     def is_my_turn(self) -> bool:
-        """Whether nobody is in the line who came before."""
+        """Whether no earlier member is in the line."""
         return self._place <= 1 or self._is_free(self._file(), 1, self._place - 1)
 
     def come_of_age(self) -> None:
-        """Let nobody pass any more."""
+        """Let no newcomer pass any more."""
         if self._place:
             self._hold(self._file(), fcntl.F_RDLCK, _ELDERS)
 
     def leave(self) -> None:
-        """Give the place back."""
+        """Leave the line."""
         if self._place:
             self._place = 0
             fcntl.fcntl(self._file(), _SET, _lock(fcntl.F_UNLCK, 0, 0))
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._descriptor in _open and self._pid == os.getpid():
             _open.discard(self._descriptor)
             os.close(self._descriptor)
         self._descriptor = -1
 
     def _file(self) -> int:
-        """The line's file, or -1 where there is none for us."""
+        """The line's open file, or -1 if we cannot use one."""
         if self._pid != os.getpid():
             self._pid, self._place, self._descriptor = os.getpid(), 0, -1
         if self._descriptor < 0 and _SET:

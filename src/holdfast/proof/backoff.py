@@ -1,5 +1,5 @@
-"""Pauses between attempts that another's event made vain: growing, and never quite the same, so
-that those who collided do not collide again."""
+"""Growing, random pauses between attempts that failed because another process appended first, so
+that the same processes do not collide again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LONGEST_SECONDS = 0.5
 
 
 def pauses(count: int, *, longest: float = LONGEST_SECONDS) -> Iterator[float]:
-    """So many pauses, each about twice as long as the one before, up to the longest."""
+    """A number of pauses, each about twice as long as the one before, up to the longest."""
     pause = FIRST_SECONDS
     for _ in range(count):
         yield random.uniform(0.75, 1) * pause

@@ -1,11 +1,11 @@
-"""A checkpoint of the claims, so that a reader that starts need not read every event again.
+"""A checkpoint of the claims, so that a new reader need not read every event again.
 
-It is not trusted: it carries what the system said about each event's file when it was read (its
-inode, its size and when it was last changed), and counts only if all of these files are still
-there and exactly so. Otherwise, and if it is damaged, it is as if there were none. Deleting it
-costs one full replay.
+It is not trusted: it records the inode, size and time of change of each event's file when it was
+read, and counts only if all of these files still exist and are unchanged. Otherwise, and if it is
+damaged, it is ignored. Deleting it costs one full replay.
 
-Written seldom enough that it costs each event a fixed share, and by a rename, so several may do so.
+It is written so seldom that each event bears a fixed share of the cost, and by a rename, so several
+processes may write it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from holdfast.proof.proof_folder import ProofFolder, read
 
 NAME = "checkpoint"
 VERSION = 2
-#: A new one is due after so many events, or so large a part of all, whichever is more.
+#: A new one is due after this many events, or this part of all, whichever is more.
 DUE_EVENTS = 1000
 DUE_PART = 8
 
@@ -29,7 +29,7 @@ _FACTS = 3
 
 
 class Stamps:
-    """What the system said about each event's file, from the first one on."""
+    """The status of each event's file, from the first one on."""
 
     __slots__ = ("_facts", "_saved")
 
@@ -41,21 +41,21 @@ class Stamps:
         return len(self._facts) // _FACTS
 
     def add(self, status: os.stat_result) -> None:
-        """One more event was read."""
+        """Add the status of the next event's file."""
         self._facts.extend((status.st_ino, status.st_size, status.st_ctime_ns))
 
     def are_due(self) -> bool:
-        """Whether so many are new that a checkpoint should be written."""
+        """Whether there are enough new ones to write a checkpoint."""
         new = len(self) - self._saved
         return new >= DUE_EVENTS and new * DUE_PART >= len(self)
 
     def as_bytes(self) -> bytes:
-        """All of it; from now on nothing is new."""
+        """All stamps as bytes; from now on none of them is new."""
         self._saved = len(self)
         return self._facts.tobytes()
 
     def hold(self, folder: ProofFolder) -> bool:
-        """Whether all these files are still there, and as they were."""
+        """Whether all these files still exist and are unchanged."""
         found = array("q", bytes(len(self._facts) * self._facts.itemsize))
         count = len(self)
         with os.scandir(folder.ledger) as entries:
@@ -77,7 +77,7 @@ def path_of(folder: ProofFolder) -> str:
 
 
 def save(folder: ProofFolder, sequence: int, state: ClaimState, stamps: Stamps) -> None:
-    """Write a checkpoint. If that fails there is none, or the old one."""
+    """Write a checkpoint. If that fails, the old one, if any, remains."""
     facts = stamps.as_bytes()
     head = [VERSION, folder.dialect.name, sequence, state.rows()]
     body = json.dumps(head).encode() + b"\n" + facts
@@ -85,12 +85,12 @@ def save(folder: ProofFolder, sequence: int, state: ClaimState, stamps: Stamps) 
         folder.make_own()
         replace_file(path_of(folder), sha256(body).digest() + body, mode=0o644)
     except OSError:
-        return  # it only saves time, and who may just read must be able to do so
+        return  # it only saves time, and a process that may only read must succeed
 
 
 def load(folder: ProofFolder) -> tuple[int, ClaimState, Stamps] | None:
-    """The number it reaches to, the claims as they were then, and its stamps; None if it does not
-    hold."""
+    """The number of its last event, the claims after that event, and its stamps; None if it is
+    not valid."""
     try:
         data, _ = read(path_of(folder))
         body = data[32:]

@@ -1,13 +1,13 @@
 """The files in `locks/`: a mirror of the claims for programs that look there, and the claims of
 programs that write only there.
 
-The mirror is kept if the folder is there and the dialect has one. The ledger is the truth about its
-own claims: a file that could not be written or removed changes nothing, `verify` names it, and the
-next reaping puts it right. It is written under the ledger's lock, so that an older claim never
-comes after a newer one.
+The mirror is kept if the folder exists and the dialect has one. The ledger is the truth about its
+own claims: a file that could not be written or removed changes nothing, `verify` reports it, and
+the next reaping repairs it. Files are written under the ledger's lock, so that an older claim never
+replaces a newer one.
 
-A file that says no claim of the ledger is another program's. It is respected: nothing here writes
-over it while it counts, and nothing removes it without an event.
+A file that matches no claim in the ledger belongs to another program. It is respected: it is never
+overwritten while it counts, and never removed without an event.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from holdfast.proof.event_ledger import ProofLedger
 
 SUFFIX = ".lock"
-#: The clocks of those who write files may differ by so much: a file counts that much longer.
+#: How much the clocks of two machines may differ: a file counts this much longer.
 GRACE = 5 * proof_codec.SECOND
 
 
 def write(ledger: ProofLedger, claim: Claim) -> None:
-    """Show a claim."""
+    """Write the file of a claim."""
     folder = ledger.folder.claims
     if not is_kept(ledger) or claim.acquired_at is None or claim.expires_at is None:
         return
@@ -41,11 +41,11 @@ def write(ledger: ProofLedger, claim: Claim) -> None:
     try:
         replace_file(f"{folder}/{proof_codec.claim_name(claim.node)}", data, mode=0o644)
     except OSError:
-        _unlink(ledger, claim.node)  # none is better than that of a claim before
+        _unlink(ledger, claim.node)  # no file is better than that of an earlier claim
 
 
 def remove(ledger: ProofLedger, claim: Claim) -> None:
-    """Show a claim no more. A file that says something else stays."""
+    """Remove the file of a claim. A file with another claim stays."""
     if is_kept(ledger) and claim.is_shown_by(shown(ledger, claim.node)):
         _unlink(ledger, claim.node)
 
@@ -56,7 +56,7 @@ def is_kept(ledger: ProofLedger) -> bool:
 
 
 def shown(ledger: ProofLedger, node: str) -> Claim | None:
-    """The claim that the file of a node shows; None without one that can be read."""
+    """The claim in the file of a node; None without a readable file."""
     name = proof_codec.claim_name(node)
     try:
         data, _ = read(os.path.join(ledger.folder.claims, name))
@@ -71,8 +71,7 @@ def shown(ledger: ProofLedger, node: str) -> Claim | None:
 def claims(
     ledger: ProofLedger, is_wanted: Callable[[str], bool] = lambda node: True
 ) -> list[Claim]:
-    """The claims that the files of some nodes show, or of all; those that cannot be read are passed
-    over."""
+    """The claims in the files of some nodes, or of all; unreadable files are skipped."""
     nodes = (name.removesuffix(SUFFIX) for name in names(ledger))
     found = (shown(ledger, node) for node in nodes if is_wanted(node))
     return [claim for claim in found if claim is not None]
@@ -87,8 +86,8 @@ def names(ledger: ProofLedger) -> list[str]:
 
 
 def is_foreign(state: ClaimState, claim: Claim) -> bool:
-    """Whether a file's claim is another program's: the ledger has none like it, and the last that
-    it had on this node was another."""
+    """Whether a file's claim belongs to another program: the ledger has no such claim, and its
+    last one on this node was different."""
     known = state.claims.get(claim.node) or state.ended.get(claim.node)
     return known is None or not known.is_shown_by(claim)
 
@@ -99,9 +98,9 @@ def counts(claim: Claim, now: int) -> bool:
 
 
 def stale(ledger: ProofLedger, state: ClaimState, now: int, node: str | None = None) -> list[Claim]:
-    """The claims of other programs' files, of one node or of all, whose time is over, and whose
-    nodes are free. While a node has a successor in the ledger the file stays: an event about it
-    would end that claim."""
+    """The expired claims in other programs' files, of one node or of all, whose nodes are free.
+    While a node has a successor in the ledger the file stays: an event about it would end that
+    claim."""
     if node is None:
         found = claims(ledger, lambda one: _is_free(state, one, now))
     else:
@@ -116,7 +115,7 @@ def _is_free(state: ClaimState, node: str, now: int) -> bool:
 
 
 def left_behind(ledger: ProofLedger, state: ClaimState) -> list[Claim]:
-    """The claims that files show although the ledger has ended them."""
+    """The claims in files although the ledger has ended them."""
     found = claims(ledger, lambda node: node not in state.claims)
     return [claim for claim in found if not is_foreign(state, claim)]
 

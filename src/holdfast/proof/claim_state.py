@@ -1,6 +1,6 @@
-"""What the events of a ledger say about claims, up to one of them.
+"""The claims of a ledger after a given event.
 
-The state keeps no clock: whether a claim still counts is asked with a moment.
+The state keeps no clock: the caller gives the moment at which a claim is to count.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 class Claim(Value):
-    """One claim, in nanoseconds of wall time. A claim without an end was written with one that
-    cannot be read, and lasts until it is released."""
+    """One claim, in nanoseconds of wall time. A claim without an end was written with an
+    unreadable one, and lasts until it is released."""
 
     __slots__ = ("acquired_at", "expires_at", "node", "owner", "sequence")
 
@@ -29,22 +29,22 @@ class Claim(Value):
         self.sequence: Final = sequence
 
     def is_live(self, now: int) -> bool:
-        """Whether it still counts."""
+        """Whether it has not expired."""
         return self.expires_at is None or self.expires_at > now
 
     @property
     def is_whole(self) -> bool:
-        """Whether it has a node and an owner that we would write as well."""
+        """Whether it has a node and an owner that we would write too."""
         return proof_codec.is_node(self.node) and bool(self.owner)
 
     def is_shown_by(self, shown: Claim | None) -> bool:
-        """Whether the file of a claim says this one."""
+        """Whether the claim in a file is this one."""
         return shown is not None and (shown.owner, shown.expires_at) == (
             self.owner, self.expires_at,
         )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data."""
+        """As plain data."""
         since, until = self.acquired_at, self.expires_at
         return {
             "node_id": self.node,
@@ -55,36 +55,36 @@ class Claim(Value):
         }
 
     def row(self) -> list[Any]:
-        """What a checkpoint keeps of it; `Claim(*row)` is the same again."""
+        """The form in a checkpoint; `Claim(*row)` restores it."""
         return [self.node, self.owner, self.acquired_at, self.expires_at, self.sequence]
 
 
 class ClaimState:
     """The claims that were neither released nor reaped, by node.
 
-    `ended` has the last claim of each node that has none now: by it a claim's file that was left
-    behind is told from one that another program wrote. `nodes` has the nodes that can be claimed,
-    in a dialect whose proofs name them.
+    `ended` has the last claim of each node that has none now: it distinguishes a file that was left
+    behind from one that another program wrote. `nodes` has the nodes that can be claimed, in a
+    dialect whose proofs name them.
     """
 
     __slots__ = ("_soonest", "claims", "ended", "nodes")
 
     def __init__(self) -> None:
-        #: No claim ends before this; it spares looking at all of them.
+        #: No claim ends before this, so that they need not all be checked.
         self._soonest: int | None = None
         self.claims: Final[dict[str, Claim]] = {}
         self.ended: Final[dict[str, Claim]] = {}
         self.nodes: Final[set[str]] = set()
 
     def put(self, claim: Claim) -> None:
-        """A node has a claim from now on."""
+        """Add the claim of a node."""
         self.claims[claim.node] = claim
         self.ended.pop(claim.node, None)
         if claim.expires_at is not None:
             self._soonest = min(self._soonest or claim.expires_at, claim.expires_at)
 
     def expired(self, now: int) -> list[Claim]:
-        """The claims that do not count any more, and were neither released nor reaped."""
+        """The claims that have expired, and were neither released nor reaped."""
         if self._soonest is None or self._soonest > now:
             return []
         found = [claim for claim in self.claims.values() if not claim.is_live(now)]
@@ -94,19 +94,19 @@ class ClaimState:
         return found
 
     def drop(self, node: str) -> None:
-        """A node has no claim any more."""
+        """Remove the claim of a node."""
         before = self.claims.pop(node, None)
         if before is not None:
             self.ended[node] = before
 
     def rows(self) -> list[Any]:
-        """All of it as plain data."""
+        """As plain data."""
         claims, ended = self.claims.values(), self.ended.values()
         return [[one.row() for one in claims], [one.row() for one in ended], sorted(self.nodes)]
 
 
 def state_of(rows: list[Any]) -> ClaimState:
-    """The state that a checkpoint kept. Raises TypeError or ValueError if it is none."""
+    """The state in a checkpoint. Raises TypeError or ValueError if it is invalid."""
     claims, ended, nodes = rows
     state = ClaimState()
     for row in claims:

@@ -1,4 +1,4 @@
-"""Claims: who works on which node of a proof, until when.
+"""Claims: which owner works on which node of a proof, and until when.
 
     claims = Claims(ledger)
     claims.claim("1.2.3", owner="agent-7")
@@ -6,12 +6,12 @@
     claims.refresh("1.2.3", owner="agent-7")
     claims.release("1.2.3", owner="agent-7")
 
-The ledger is the truth: the state is the replay of its events, each of which says it all. A claim
-that has expired (`expires_at <= now`) is nobody's, whether it was reaped or not: its owner can
-neither refresh nor release it, and anybody may claim the node.
+The ledger is the truth: the state is the replay of its events, each of which is complete. A claim
+that has expired (`expires_at <= now`) has no owner, whether it was reaped or not: its former owner
+can neither refresh nor release it, and any owner may claim the node.
 
-Whatever is appended was decided under the ledger's lock on all events before it, so claims of
-different nodes never get in each other's way, and a late release cannot free a successor's claim.
+Every event is decided under the ledger's lock, on all events before it, so claims of different
+nodes never conflict, and a late release cannot free a successor's claim.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["Claim", "Claims", "node_order", "nodes_of"]
 
 
 class Claims:
-    """The claims of one proof, as far as the ledger has been read; every call reads what is new."""
+    """The claims of one proof. Every call reads the new events first."""
 
     def __init__(self, ledger: ProofLedger) -> None:
         self._ledger: Final = ledger
@@ -49,31 +49,31 @@ class Claims:
         self._sequence = 0
         self._stamps = checkpoint.Stamps()
         self._is_cold = True
-        #: Whether the ledger ever had the claims that some files show, as far as it was looked up.
+        #: Whether the ledger ever had the claims in some files, as far as they were looked up.
         self._had: dict[tuple[str, str, int | None], bool] = {}
 
-    # Looking
+    # Reading
 
     def active(self) -> list[Claim]:
-        """All claims that count now, by node."""
+        """All live claims, by node."""
         now = self._ledger.now()
         return [claim for claim in self.known() if claim.is_live(now)]
 
     def known(self) -> list[Claim]:
-        """All claims that were neither released nor reaped, expired ones too, by node."""
+        """All claims that were neither released nor reaped, including expired ones, by node."""
         with self._ledger.mutex:
             self._catch_up()
             return sorted(self._state.claims.values(), key=lambda claim: node_order(claim.node))
 
     def get(self, node: str) -> Claim | None:
-        """Who has a node now."""
+        """The live claim on a node."""
         with self._ledger.mutex:
             self._catch_up()
             found = self._state.claims.get(proof_codec.checked_node(node))
         return found if found is not None and found.is_live(self._ledger.now()) else None
 
     def left_behind(self) -> list[Claim]:
-        """The claims that files in `locks/` show although the ledger has ended them."""
+        """The claims in files in `locks/` although the ledger has ended them."""
         with self._ledger.mutex:
             self._catch_up()
             return self._left_behind()
@@ -81,10 +81,10 @@ class Claims:
     # Changing
 
     def claim(self, node: str, *, owner: str, timeout: str | None = None) -> Claim:
-        """Claim a node that is free. Raises NodeAlreadyLocked, also for one's own.
+        """Claim a node that is free. Raises NodeAlreadyLocked, even if the owner is the same.
 
-        Claims that have expired are reaped in the same step, whatever nodes they are on. Of the
-        files of other programs only that of the node is looked at.
+        All expired claims are reaped in the same step, on whatever nodes. Of the files of other
+        programs only that of this node is read.
         """
         length = self._checked(node, owner, timeout)
         made = Claim(node, owner, self._ledger.now(), None, 0)
@@ -108,14 +108,14 @@ class Claims:
             claim_files.write(self._ledger, made)
 
         with self._ledger.mutex:
-            self._catch_up()  # what takes long is done before the lock is taken
+            self._catch_up()  # slow work is done before the lock is taken
             numbers = self._ledger.commit(
                 events, check, settle, lambda: ended == self._stale(made.acquired_at or 0, node)
             )
         return Claim(node, owner, made.acquired_at, made.expires_at, numbers[-1])
 
     def refresh(self, node: str, *, owner: str, timeout: str | None = None) -> Claim:
-        """Extend one's own claim from now on. Raises LockExpiredError or LockNotHeldError."""
+        """Extend the owner's claim, from now on. Raises LockExpiredError or LockNotHeldError."""
         length = self._checked(node, owner, timeout)
         made = Claim(node, owner, None, None, 0)
 
@@ -137,7 +137,7 @@ class Claims:
         return Claim(node, owner, made.acquired_at, made.expires_at, number)
 
     def release(self, node: str, *, owner: str) -> Claim:
-        """Give one's own claim back. Raises LockExpiredError or LockNotHeldError."""
+        """Release the owner's claim. Raises LockExpiredError or LockNotHeldError."""
         self._checked(node, owner, None)
         ended: list[Claim] = []
 
@@ -155,9 +155,9 @@ class Claims:
         return ended[0]
 
     def reap(self, *, dry_run: bool = False) -> list[Claim]:
-        """Record which claims have expired, and remove their files. What would be, if dry.
+        """Record the claims that have expired, and remove their files; if dry, only return them.
 
-        So it is with the file of another program's claim, in a dialect that has an event for it.
+        This includes claims in other programs' files, in a dialect that has an event for them.
         """
         now = self._ledger.now()
         ended: list[Claim] = []
@@ -197,10 +197,10 @@ class Claims:
         if_sequence: int | None = None,
         force: bool = False,
     ) -> int:
-        """Append an event, unless it is about a node that another has claimed.
+        """Append an event, unless it is about a node that another owner has claimed.
 
-        Raises NodeAlreadyLocked then, and SequenceMismatch as `ProofLedger.append_if_sequence`.
-        With `force` the claims of others do not count.
+        In that case it raises NodeAlreadyLocked. Raises SequenceMismatch like `append_if_sequence`.
+        With `force` the claims of other owners do not count.
         """
         checked_id(owner, "owner")
         self._dialect.check_append(event)
@@ -214,12 +214,12 @@ class Claims:
                 self._check_unclaimed(node, owner)
 
         with self._ledger.mutex:
-            if nodes:  # an event about none needs no claims, which a damaged ledger cannot tell
+            if nodes:  # otherwise the claims do not matter, and a damaged ledger has none
                 self._catch_up()
             return self._ledger.commit(lambda: [event], check)[0]
 
     def _checked(self, node: str, owner: str, timeout: str | None) -> int:
-        """How long a claim is to last, if all that was given can be used."""
+        """The duration of a claim, if the arguments are valid. Raises otherwise."""
         proof_codec.checked_node(node), checked_id(owner, "owner")
         if timeout is None:
             return self._ledger.folder.timeout()
@@ -228,8 +228,7 @@ class Claims:
     # Claims that have expired
 
     def _stale(self, now: int, node: str | None = None) -> list[Claim]:
-        """What is to be reaped, by the events that have been read: of files, that of one node, or
-        all."""
+        """The claims to reap, by the events read so far: of files, those of one node, or all."""
         found = [claim for claim in self._state.expired(now) if claim.is_whole]
         if claim_files.is_kept(self._ledger):
             files = claim_files.stale(self._ledger, self._state, now, node)
@@ -247,21 +246,21 @@ class Claims:
         """Remove the files of claims that the ledger has ended."""
         if not claim_files.is_kept(self._ledger) or not self._left_behind():
             return
-        with self._ledger.locked():  # or one that was written just now would be removed
+        with self._ledger.locked():  # or a file written just now would be removed
             self._catch_up()
             self._unshow(self._left_behind())
 
     def _left_behind(self) -> list[Claim]:
-        """The claims that files show although the ledger has ended them: the last of its node, or
-        an earlier one whose process was killed before it could remove the file."""
+        """The claims in files although the ledger has ended them: the last one of its node, or an
+        earlier one whose process was killed before it could remove the file."""
         now = self._ledger.now()
         old = claim_files.stale(self._ledger, self._state, now)
         found = claim_files.left_behind(self._ledger, self._state)
         return [*found, *(claim for claim in old if self._was_ours(claim))]
 
     def _was_ours(self, claim: Claim) -> bool:
-        """Whether the ledger has ever had the claim that a file shows: then its end was an event,
-        and there is no other. Only nodes that had several claims need a look at the history."""
+        """Whether the ledger has ever had the claim in a file: then an event has ended it, and no
+        further event is needed. Only nodes with several claims need a search of the history."""
         if claim.node not in self._state.ended and claim.node not in self._state.claims:
             return False
         key = (claim.node, claim.owner, claim.expires_at)
@@ -279,7 +278,7 @@ class Claims:
     # The rules
 
     def _check_free(self, node: str, owner: str, at: int) -> None:
-        """The node may not be claimed at the moment that the event will name, or two would
+        """Raise if the node is claimed at the moment that the event will name: two claims would
         overlap."""
         found = self._state.claims.get(node)
         if found is not None and found.is_live(at):
@@ -290,7 +289,7 @@ class Claims:
         self._check_file(node, owner, at)
 
     def _check_unclaimed(self, node: str, owner: str) -> None:
-        """Raise if another than the owner has claimed a node."""
+        """Raise if another owner has claimed a node."""
         now, found = self._ledger.now(), self._state.claims.get(node)
         if found is not None and found.is_live(now) and found.owner != owner:
             raise _locked(found, "wait, or ask its owner; a person can append it with --force")
@@ -298,7 +297,7 @@ class Claims:
             self._check_file(node, owner, now)
 
     def _check_file(self, node: str, owner: str, at: int) -> None:
-        """Raise if another program has claimed a node in a file alone."""
+        """Raise if another program has claimed a node only in a file."""
         shown = claim_files.shown(self._ledger, node) if proof_codec.is_node(node) else None
         if shown is None or shown.owner == owner or not claim_files.counts(shown, at):
             return
@@ -329,10 +328,10 @@ class Claims:
     # Reading
 
     def _catch_up(self, upto: int | None = None) -> None:
-        """Read what is new; from the checkpoint on if nothing has been read yet."""
+        """Read the new events, from the checkpoint on if nothing has been read yet."""
         folder = self._ledger.folder
         if self._sequence and not os.path.lexists(folder.event(self._sequence)):
-            self._forget()  # the ledger was put back to what it was before
+            self._forget()  # the ledger was restored to an earlier state
         if self._is_cold:
             self._is_cold = False
             found = checkpoint.load(folder)
@@ -349,7 +348,7 @@ class Claims:
 
 
 class _Changed(Exception):
-    """What was to be reaped is no longer there."""
+    """The claims to reap have changed."""
 
 
 def _locked(claim: Claim, hint: str) -> NodeAlreadyLocked:
@@ -371,8 +370,10 @@ def nodes_of(event: Mapping[str, Any]) -> list[str]:
 
 
 def node_order(node: str) -> list[tuple[int, str]]:
-    """How nodes sort: 1.2 before 1.10."""
-    is_short = len(node) <= proof_codec.NODE_CHARACTERS_MAX  # Python converts no endless numbers
+    """The sort key of a node: 1.2 before 1.10."""
+    is_short = (
+        len(node) <= proof_codec.NODE_CHARACTERS_MAX
+    )  # Python refuses to convert very long numbers
     return [
         (int(part), "") if is_short and part.isdecimal() else (0, part) for part in node.split(".")
     ]

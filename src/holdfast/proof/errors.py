@@ -1,4 +1,4 @@
-"""What can go wrong with a proof, on the branches of the tree of all errors."""
+"""The errors of proofs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from holdfast.core.errors import (
 
 
 class SequenceMismatch(Refused):
-    """Somebody else appended since the caller looked: look again, and decide again."""
+    """Another process appended since the caller read: read again, and decide again."""
 
     code = "E_SEQUENCE_MISMATCH"
 
 
 class NodeAlreadyLocked(Refused):
-    """Somebody has a claim on the node."""
+    """Another claim is on the node."""
 
     code = "E_NODE_LOCKED"
 
@@ -33,13 +33,13 @@ class LockBreakRefused(Refused):
 
 
 class NoProofError(InvalidInput):
-    """There is no proof in that folder, or it is not one that can be used."""
+    """There is no proof in that folder, or it cannot be used."""
 
     code = "E_NO_PROOF"
 
 
 class ForeignProofError(NoProofError):
-    """The proof is another program's, which keeps its claims in another way."""
+    """The proof belongs to another program, which stores its claims differently."""
 
     code = "E_PROOF_FOREIGN"
 
@@ -51,13 +51,13 @@ class BadEventError(InvalidInput):
 
 
 class BadNodeError(InvalidInput):
-    """A text that is no node of a proof."""
+    """A text that is not a node of a proof."""
 
     code = "E_BAD_NODE"
 
 
 class BadTimeoutError(InvalidInput):
-    """A claim timeout that is no length of time, or outside its limits."""
+    """A claim timeout that is not a duration, or out of range."""
 
     code = "E_BAD_TIMEOUT"
 
@@ -67,7 +67,7 @@ _CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def told(error: OSError, doing: str) -> HoldfastError:
-    """What the system said while we were about to change something, as one of ours."""
+    """An error of the system during a change, as one of ours."""
     message = _sentence(error, doing)
     if error.errno in _FULL:
         return StoreFullError(message, hint="free some space and try again; nothing was appended")
@@ -79,7 +79,7 @@ def told(error: OSError, doing: str) -> HoldfastError:
 
 
 def unread(error: OSError) -> StoreError:
-    """What the system said while we were reading."""
+    """An error of the system during reading, as one of ours."""
     return StoreError(_sentence(error, "reading the proof"), hint="fix that and try again")
 
 

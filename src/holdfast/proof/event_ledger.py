@@ -5,13 +5,13 @@
     for event in ledger.read(after=number):
         ...
 
-An append is written aside and synced, gets its number by a `link`, which cannot replace anything,
-under the ledger's lock, and is acknowledged when the folder is synced too. The number is the
-compare-and-swap: whoever gets `event-000042.json` is the 42nd, whatever the lock was worth.
+An event is written to a temporary file and synced, gets its number by a `link` under the ledger's
+lock, which cannot replace anything, and is acknowledged when the folder is synced too. The number
+is the compare-and-swap: the process that links `event-000042.json` has written the 42nd event, even
+if the lock failed.
 
-What this does not promise: that a batch is all there after a power cut; a part of it from its
-beginning may be. Nor that a program which writes without the ledger's lock loses nothing of its
-own.
+What this does not promise: that a batch is complete after a power cut; only its beginning may be
+there. Nor that a program which writes without the ledger's lock keeps all of its own events.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ if TYPE_CHECKING:
     Settle = Callable[[list[int]], None]
     Decide = Callable[[int], Mapping[str, Any] | None]
 
-#: An event that was written longer ago than this, while we waited, gets a new timestamp.
+#: An event that has waited longer than this gets a new timestamp.
 _FRESH = proof_codec.SECOND // 10
-#: How often to begin again when somebody took our number without the lock.
+#: How often to start again when another process took our number without the lock.
 _TRIES = 50
 _PAUSE_SECONDS_MAX = 0.1
-#: How often to decide again when others appended meanwhile.
+#: How often to decide again when other processes appended meanwhile.
 _DECISIONS = 20
 _LOOK_SECONDS = 0.05
 
 
 class ProofLedger:
-    """One proof's ledger, for any number of threads. Needs no closing; it may be closed."""
+    """One proof's ledger, for any number of threads. Closing it is optional."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class ProofLedger:
         clock: Clock | None = None,
         wait_seconds: float = WAIT_SECONDS,
     ) -> None:
-        """Without `sync` a power cut can lose the last events; a killed process never does."""
+        """Without `sync` a power cut can lose the last events; a killed process cannot."""
         self.folder: Final = ProofFolder(root)
         self.clock: Final[Clock] = clock or SystemClock()
         self.mutex: Final = RLock()
@@ -74,11 +74,11 @@ class ProofLedger:
         self._known = 0
         weakref.finalize(self, WriteLock.close, self._lock)
 
-    # Looking
+    # Reading
 
     @property
     def head(self) -> int:
-        """The number of the last event; 0 when there is none. It lists nothing."""
+        """The number of the last event; 0 when there is none. Lists no folder."""
         self._known = head = find_head(self.folder, self._known)
         return head
 
@@ -91,7 +91,7 @@ class ProofLedger:
             yield parsed(self.folder, sequence, data)
 
     def wait(self, after: int, seconds: float) -> bool:
-        """Wait until there is an event after a number, for so long at most."""
+        """Wait until there is an event after a number, for at most `seconds`."""
         end = time.monotonic() + seconds
         while not os.path.lexists(self.folder.event(after + 1)):
             left = end - time.monotonic()
@@ -107,17 +107,17 @@ class ProofLedger:
     # Appending
 
     def append(self, event: Mapping[str, Any]) -> int:
-        """Append an event and say which number it got. A missing timestamp is filled in."""
+        """Append an event, and return its number. A missing timestamp is added."""
         return self.append_batch([event])[0]
 
     def append_if_sequence(self, event: Mapping[str, Any], expected: int) -> int:
-        """Append an event if the last one has this number, else raise SequenceMismatch."""
+        """Append an event if the last one has this number; otherwise raise SequenceMismatch."""
         return self.append_batch([event], if_sequence=expected)[0]
 
     def append_batch(
         self, events: Iterable[Mapping[str, Any]], *, if_sequence: int | None = None
     ) -> list[int]:
-        """Append several events in a row, with nothing between them."""
+        """Append several events with consecutive numbers."""
         batch = list(events)
         for event in batch:
             self.folder.dialect.check_append(event)
@@ -126,9 +126,9 @@ class ProofLedger:
         return self.commit(lambda: batch, lambda head: self.check_sequence(head, if_sequence))
 
     def append_decided(self, decide: Decide) -> int | None:
-        """Append what `decide` makes of the ledger up to the number that it gets; None if that is
-        nothing. If another program appends meanwhile it decides again, after a pause that grows
-        each time. Raises SequenceMismatch when that has happened too often.
+        """Append the event that `decide` returns for the ledger up to the number that it gets;
+        None if it returns none. If another process appends meanwhile, `decide` is called again,
+        after a growing pause. Raises SequenceMismatch when that has happened too often.
         """
         for pause in backoff.pauses(_DECISIONS):
             head = self.head
@@ -144,7 +144,7 @@ class ProofLedger:
 
     @staticmethod
     def check_sequence(head: int, expected: int | None) -> None:
-        """Raise SequenceMismatch if the last event does not have the number that is expected."""
+        """Raise SequenceMismatch if the last event does not have the expected number."""
         if expected is not None and head != expected:
             raise SequenceMismatch(
                 f"concurrent modification: the ledger is at {head}, not at {expected} "
@@ -161,12 +161,12 @@ class ProofLedger:
         settle: Settle = lambda numbers: None,
         is_current: Callable[[], bool] = lambda: True,
     ) -> list[int]:
-        """Append what `events` makes if `check` does not raise.
+        """Append the events that `events` returns, if `check` does not raise.
 
-        `check` gets the number of the last event. It is asked before anything is written, so that
-        a refusal costs nothing, then under the lock, and again if somebody who does not respect
-        the lock came between. Then `is_current` says whether the events are still those to append;
-        if not they are made again. `settle` is called with the new numbers, still under the lock.
+        `check` gets the number of the last event. It is called before anything is written, so that
+        a refusal costs nothing, then under the lock, and again if a program that ignores the lock
+        appended in between. Then `is_current` tells whether the events are still the right ones; if
+        not, `events` is called again. `settle` gets the new numbers, still under the lock.
         """
         if not self.mutex.acquire(timeout=self._wait_seconds):
             raise LockTimeoutError("timeout waiting for lock", hint="try again in a moment")
@@ -211,7 +211,7 @@ class ProofLedger:
         return numbers
 
     def _draft(self, drafts: list[Draft], events: Events) -> int:
-        """Write the events aside, in place of those that were written before."""
+        """Write the events to temporary files, replacing earlier drafts."""
         now = self.now()
         datas = [self.folder.dialect.encoded(event, now) for event in events()]
         while drafts:
@@ -221,7 +221,7 @@ class ProofLedger:
         return now
 
     def _publish(self, drafts: list[Draft], head: int) -> list[int]:
-        """Give the drafts their numbers; none if somebody took the first of them."""
+        """Give the drafts their numbers; none if another process took the first one."""
         numbers: list[int] = []
         number = head
         try:
@@ -230,7 +230,7 @@ class ProofLedger:
                 while not draft.publish(number):
                     if not numbers:
                         return []
-                    number += 1  # a part is published and stays: the rest goes behind the intruder
+                    number += 1  # the published part stays: the rest follows the foreign event
                 numbers.append(number)
         except OSError as error:
             if not numbers:
@@ -247,17 +247,17 @@ class ProofLedger:
 
     def _chain(self, numbers: list[int], drafts: list[Draft]) -> None:
         if numbers[-1] - numbers[0] != len(numbers) - 1:
-            return  # others came between: the next append adds them all
+            return  # other events came first: the next append adds them all
         try:
             hash_chain.extend(self.folder, numbers[0], [draft.data for draft in drafts])
         except (OSError, StoreCorruptError):
-            pass  # the event is there; a chain that stays behind is found and completed later
+            pass  # the event exists; a chain that lags behind is detected and completed later
 
     def _are_there(self, drafts: list[Draft], numbers: list[int]) -> bool:
-        """Whether our events have kept their numbers, asked when nobody else is appending.
+        """Whether our events have kept their numbers, checked when no other process is appending.
 
-        The lock was taken away while we used it, and whoever did so may have replaced them. Those
-        that are gone are to be appended again; `drafts` has only them afterwards.
+        The lock was removed while we used it, and the process that did so may have replaced events.
+        Those that are gone must be appended again; afterwards `drafts` has only them.
         """
         self._lock.acquire()
         try:
@@ -274,7 +274,7 @@ class ProofLedger:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep everybody else from appending: for repairs."""
+        """Keep all other processes from appending: for repairs."""
         self._lock.acquire()
         try:
             yield
@@ -282,7 +282,7 @@ class ProofLedger:
             self._lock.release()
 
     def close(self) -> None:
-        """Let go of what this process keeps open. It may be used again."""
+        """Close what this process keeps open. The ledger can still be used."""
         with self.mutex:
             self._lock.close()
 

@@ -1,7 +1,7 @@
 """Reading the ledger without any lock. An event's file appears whole and is never changed.
 
-The end of the ledger is the first number that has no file. A number without a file that has others
-after it is a gap: an event was lost, and nothing that follows can be relied on.
+The end of the ledger is the first number without a file. A number without a file before others is a
+gap: an event was lost, and later events cannot be relied on.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _AHEAD = tuple(2**power for power in range(11))
 
 
 class ProofEvent(Value):
-    """One event of the ledger: its number, and what it says."""
+    """One event of the ledger: its number and its fields."""
 
     __slots__ = ("data", "sequence")
 
@@ -37,18 +37,18 @@ class ProofEvent(Value):
 
     @property
     def type(self) -> str:
-        """What kind of event it is."""
+        """The type of the event."""
         type: str = self.data["type"]
         return type
 
     @property
     def timestamp(self) -> str:
-        """When it was appended, as it says itself; empty if it does not."""
+        """When it was appended, by its own timestamp; empty without one."""
         stamp = self.data.get("timestamp")
         return stamp if isinstance(stamp, str) else ""
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data."""
+        """As plain data."""
         return {"sequence": self.sequence, "event": self.data}
 
 
@@ -67,9 +67,9 @@ def parsed(folder: ProofFolder, sequence: int, data: bytes) -> ProofEvent:
 def raw(
     folder: ProofFolder, after: int, *, calm: bool = False
 ) -> Iterator[tuple[int, bytes, os.stat_result]]:
-    """The bytes of all events after a number, and what the system says about their files.
+    """The bytes of all events after a number, and the status of their files.
 
-    `calm` is for somebody who knows that this was the end a moment ago.
+    `calm` is for a caller that knows that this was the end a moment ago.
     """
     sequence = after + 1
     while True:
@@ -92,13 +92,13 @@ def has_appeared(folder: ProofFolder, sequence: int, *, calm: bool = False) -> b
     """
     if not any(_is_there(folder, sequence + step) for step in (_AHEAD[:1] if calm else _AHEAD)):
         return False
-    if _is_there(folder, sequence):  # somebody appended it while we looked at the next
+    if _is_there(folder, sequence):  # it was appended while we checked the next one
         return True
     raise gap(folder, sequence)
 
 
 def gap(folder: ProofFolder, sequence: int) -> StoreCorruptError:
-    """An event is missing in the middle."""
+    """The error for an event that is missing in the middle."""
     return StoreCorruptError(
         f"{folder.event_name(sequence)} is missing, and later events exist",
         hint="holdfast proof verify lists all gaps, and how to repair them",
@@ -107,9 +107,9 @@ def gap(folder: ProofFolder, sequence: int) -> StoreCorruptError:
 
 
 def find_head(folder: ProofFolder, known: int) -> int:
-    """The number of the last event, looked for from one that was the last some time ago.
+    """The number of the last event, searched from a number that was the last one earlier.
 
-    With 0 for that, from where the chain ends; the folder is listed only if neither is there.
+    With 0 the search starts at the end of the chain; the folder is listed only if neither exists.
     """
     try:
         start = known or hash_chain.length(folder)

@@ -1,13 +1,12 @@
-"""The hash chain beside the ledger: by it `verify` finds events that were changed or exchanged.
+"""The hash chain beside the ledger, by which `verify` finds events that were changed or swapped.
 
-One record of 32 bytes for each event: the hash of the record before it and of the event's bytes.
-It is written by whoever appends, after the event, under the ledger's lock; a few events of other
-programs before it are added on the way. Where that would be many, or where a power cut took the
-end, a hole stays: records of nothing but zeros, which say that nobody looked. The next record
-begins a chain of its own. A record once written is never replaced, so an event that came in the
-place of another one stays found.
+One record of 32 bytes for each event: the hash of the previous record and of the event's bytes. The
+process that appends writes it after the event, under the ledger's lock, and also adds a few events
+of other programs before it. Where those are too many, or where a power cut removed the end, a hole
+stays: records of zeros, which mean that the events were never checked. The next record begins a new
+chain. A written record is never replaced, so a replaced event stays detectable.
 
-It is ours and can be deleted: then nobody has looked yet. It is not synced.
+The chain is ours and can be deleted: then no event counts as checked. It is not synced.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from holdfast.store.write_gate import pread, pwrite
 
 NAME = "chain"
 RECORD_BYTES = 32
-#: So many events of others are added on the way, no more.
+#: How many events of other programs are added at most.
 CATCH_UP_MAX = 64
 
 VOID = bytes(RECORD_BYTES)
@@ -33,20 +32,20 @@ def path_of(folder: ProofFolder) -> str:
 
 
 def link(before: bytes, data: bytes) -> bytes:
-    """The record of an event that comes after another record."""
+    """The record of an event after another record."""
     return sha256(before + data).digest()
 
 
 def agrees(record: bytes, before: bytes, data: bytes) -> bool:
-    """Whether an event can be the one that its record was made of.
+    """Whether an event matches its record.
 
-    What is before it may have been a hole then and be filled now.
+    The records before it may have been a hole then, and may be filled now.
     """
     return record in (link(before, data), link(VOID, data))
 
 
 def length(folder: ProofFolder) -> int:
-    """Up to which event the chain reaches."""
+    """The number of the last event in the chain."""
     try:
         return os.stat(path_of(folder)).st_size // RECORD_BYTES
     except OSError:
@@ -54,7 +53,7 @@ def length(folder: ProofFolder) -> int:
 
 
 def records(folder: ProofFolder) -> list[bytes]:
-    """All records, from that of the first event on."""
+    """All records, starting with the first event."""
     try:
         data, _ = read(path_of(folder))
     except FileNotFoundError:
@@ -64,7 +63,7 @@ def records(folder: ProofFolder) -> list[bytes]:
 
 
 def extend(folder: ProofFolder, sequence: int, datas: list[bytes]) -> None:
-    """Add events that were just appended, of which the first has this number.
+    """Add events that were just appended, the first of which has this number.
 
     Call it under the ledger's lock.
     """
@@ -90,7 +89,7 @@ def extend(folder: ProofFolder, sequence: int, datas: list[bytes]) -> None:
 
 
 def complete(folder: ProofFolder) -> int:
-    """Fill all holes with what is there now; how many. Call it under the ledger's lock."""
+    """Fill all holes from the present events; returns how many. Call it under the ledger's lock."""
     made, added = records(folder), 0
     for number in folder.sequences():
         made += [VOID] * (number - len(made))

@@ -1,17 +1,17 @@
 """The ledger's lock: `ledger/ledger.lock`, as every program that appends to the ledger takes it.
 
-It is there or it is not; making it is exclusive, whoever makes it. Ours appears whole, because it
-is a link to a small file of this process (its *seat*): a process that is killed at any moment
-leaves either no lock or one that says whose it was. A folder of that name, as a shell script
-makes it, counts just the same.
+The lock is held while the file exists; every program creates it exclusively. Ours appears whole,
+because it is a link to a small file of this process (its *seat*): a process that is killed at any
+moment leaves either no lock or one that names the process. A folder of that name, as a shell script
+creates it, counts as well.
 
-It does not expire. One of ours whose process is proven dead is taken away by exactly one of those
-who wait for it: whoever has the `flock` on that very file, and still finds it in its place. One
-of another program is taken away only when a person says so (`holdfast proof doctor`).
+The lock does not expire. If the process of one of our locks is proven dead, exactly one of the
+waiting processes removes it: the one that has the `flock` on that very file, and still finds it in
+place. The lock of another program is removed only on a person's order (`holdfast proof doctor`).
 
-What this does not promise: that another program which removes locks for their age alone does not
-remove one that is still in use. Then two may append at once. What we append still replaces
-nothing, and `release` tells that the lock was lost, so that the caller can look again.
+What this does not promise: that another program, which removes locks only because of their age,
+never removes one that is in use. Then two processes may append at once. Our events still replace
+nothing, and `release` reports that the lock was lost, so that the caller can check its events.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ if TYPE_CHECKING:
 
 WAIT_SECONDS = 5.0
 POLL_SECONDS = 0.010
-#: The first pauses: ours is held for a tenth of a millisecond.
+#: The first pauses: our processes hold the lock for a tenth of a millisecond.
 _PAUSE_SECONDS = 0.0001
-#: How often those in the line look whether it is their turn.
+#: How often the members of the line check whether it is their turn.
 _GLANCE_SECONDS = 0.001
-#: So long newcomers may pass those in the line.
+#: How long newcomers may overtake a member of the line.
 _GRACE_SECONDS = 0.010
-#: A lock that is free for so long although it is somebody's turn: that one must have been stopped.
+#: If the lock stays free this long, the member whose turn it is must have been stopped.
 _PASS_SECONDS = 0.25
 _LOOK_SECONDS = 0.05
-#: Younger than this, a lock of another program is not broken, whoever asks.
+#: A lock of another program that is younger than this is never broken.
 BREAK_SECONDS = 30.0
 
 _MARK = "holdfast"
@@ -58,7 +58,7 @@ SEATS_MAX = 64
 
 
 class LockState:
-    """What is known about the ledger's lock at one moment."""
+    """The state of the ledger's lock at one moment."""
 
     __slots__ = ("acquired_at", "agent", "inode", "is_folder", "modified", "owner")
 
@@ -72,18 +72,18 @@ class LockState:
 
     @property
     def is_dead(self) -> bool:
-        """Whether it is one of ours whose process is proven to be gone."""
+        """Whether it is one of ours, and its process is proven dead."""
         return self.owner is not None and is_dead(self.owner, ()) is True
 
     def age(self, now: int) -> float:
-        """For how many seconds it has been there."""
+        """The age of the lock in seconds."""
         since = self.acquired_at
         return (
             now - (self.modified if since is None or since > now else since)
         ) / proof_codec.SECOND
 
     def holder(self) -> str:
-        """Who has it, in words."""
+        """The holder, in words."""
         if self.owner is not None:
             return f"process {self.owner.pid} of holdfast"
         if self.agent:
@@ -92,7 +92,7 @@ class LockState:
 
 
 def agent_id() -> str:
-    """This process, as it can be judged by everybody on this machine."""
+    """The id of this process, by which any process on this machine can judge whether it lives."""
     own = own_witness()
     return f"{_MARK}:{own.host}:{own.boot}:{own.namespace}:{own.pid}:{own.start}"
 
@@ -108,7 +108,7 @@ def witness_in(agent: str) -> Witness | None:
 
 
 def look(folder: ProofFolder) -> LockState | None:
-    """The ledger's lock, if it is there. What may not be read has no known owner."""
+    """The ledger's lock, if it exists. An unreadable one has no known owner."""
     try:
         status = os.lstat(folder.lock)
         if not stat.S_ISREG(status.st_mode):
@@ -122,7 +122,7 @@ def look(folder: ProofFolder) -> LockState | None:
 
 
 class WriteLock:
-    """Takes and gives back the ledger's lock. Not for several threads at once."""
+    """Acquires and releases the ledger's lock. Not for use by several threads at once."""
 
     def __init__(self, folder: ProofFolder, clock: Clock, wait_seconds: float) -> None:
         self._folder: Final = folder
@@ -136,7 +136,7 @@ class WriteLock:
         self._pid = 0
 
     def acquire(self) -> None:
-        """Take it. Raises LockTimeoutError when it does not come free in time."""
+        """Acquire the lock. Raises LockTimeoutError when it does not come free in time."""
         try:
             if self._pid != os.getpid():
                 self._sit_down()
@@ -150,18 +150,18 @@ class WriteLock:
             raise
 
     def release(self) -> bool:
-        """Give it back. False if somebody had taken it away meanwhile."""
+        """Release the lock. False if another process had removed it meanwhile."""
         return self._give_back()
 
     def close(self) -> None:
-        """Let go of the seat."""
+        """Remove the seat."""
         self._line.close()
         if self._seat and self._pid == os.getpid():
             os.close(self._file)
             _remove(self._seat)
         self._seat, self._pid = "", 0
 
-    # Taking it
+    # Acquiring
 
     def _try(self) -> bool:
         now = self._clock.read().wall * 1000
@@ -171,15 +171,15 @@ class WriteLock:
                 os.link(self._seat, self._folder.lock)
             except FileExistsError:
                 return False
-            except FileNotFoundError:  # somebody deleted what is ours: it is deletable
+            except FileNotFoundError:  # our folder was deleted, which is allowed
                 self._sit_down()
                 continue
             return True
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._folder.ledger)
 
     def _wait(self) -> None:
-        """Stand in line, and try when it is our turn."""
-        self._give_back()  # an interrupt at the wrong moment may have left it to us
+        """Queue in the line, and try when it is our turn."""
+        self._give_back()  # an interrupt may have left it with us
         began = turn_since = time.monotonic()
         free_since: float | None = None
         look_at, turn = began, False
@@ -221,7 +221,7 @@ class WriteLock:
         )
 
     def _give_back(self) -> bool:
-        """Remove the lock if it is the one that we made."""
+        """Remove the lock if it is the one that we created."""
         try:
             if os.lstat(self._folder.lock).st_ino != self._inode:
                 return False
@@ -231,7 +231,7 @@ class WriteLock:
         return True
 
     def _sit_down(self) -> None:
-        """Make the file that the lock will be a link to."""
+        """Create the file that the lock will be a link to."""
         seats = self._folder.make_own(SEATS)
         own = own_witness()
         if self._seat and self._pid == own.pid:
@@ -245,22 +245,22 @@ class WriteLock:
         sweep(self._folder, SEATS_MAX)
 
     def _note(self, content: bytes) -> None:
-        """Let the seat say who we are, and since when; nobody reads it before it is linked."""
+        """Write our id and the time into the seat; no process reads it before it is linked."""
         if content != self._content:
             os.lseek(self._file, 0, os.SEEK_SET)
             os.ftruncate(self._file, os.write(self._file, content))
             self._content = content
 
-    # Breaking one
+    # Breaking
 
     def _break_dead(self) -> bool:
-        """Take away a lock of ours whose process is proven dead."""
+        """Remove a lock of ours whose process is proven dead."""
         found = look(self._folder)
         return found is not None and found.is_dead and _remove_lock(self._folder, found)
 
 
 def break_lock(folder: ProofFolder, now: int) -> LockState | None:
-    """Take the lock away because a person says so; None if there was none."""
+    """Remove the lock on a person's order; None if there was none."""
     found = look(folder)
     if found is None:
         return None
@@ -290,18 +290,18 @@ def break_lock(folder: ProofFolder, now: int) -> LockState | None:
 
 
 def _remove_lock(folder: ProofFolder, found: LockState) -> bool:
-    """Remove exactly the lock that was looked at; False if it is gone or somebody else is at it."""
+    """Remove exactly this lock; False if it is gone or another process is removing it."""
     try:
         descriptor = os.open(folder.lock, READ)
     except FileNotFoundError:
         return False
     try:
-        # One at a time holds the lock on this very file, and only it removes the name, so the
-        # name cannot come to mean another file between the look and the removal.
+        # Only the process with the flock on this very file removes the name, so the name cannot
+        # refer to another file between the check and the removal.
         flock(descriptor, LOCK_EX | LOCK_NB)
         here, there = os.fstat(descriptor), os.lstat(folder.lock)
         same = found.inode == (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
-        # The number of an inode comes back, so it must also say the same.
+        # Inode numbers are reused, so the content must be the same as well.
         same = same and proof_codec.lock_fields(os.read(descriptor, 4096))[0] == found.agent
         if same:
             os.unlink(folder.lock)
@@ -313,7 +313,7 @@ def _remove_lock(folder: ProofFolder, found: LockState) -> bool:
 
 
 def sweep(folder: ProofFolder, most: int = 0) -> list[str]:
-    """Remove the seats of processes that are gone, once there are more than some."""
+    """Remove the seats of processes that have ended, if there are more than `most`."""
     seats = os.path.join(folder.own, SEATS)
     try:
         names = os.listdir(seats)

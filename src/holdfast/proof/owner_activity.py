@@ -1,4 +1,4 @@
-"""Who has worked on a proof: what each owner claimed, refreshed, released and let expire."""
+"""What each owner of claims has claimed, refreshed, released and let expire."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Agent(Value):
-    """One owner of claims: the nodes that it has now, and how often it did what so far."""
+    """One owner of claims: its present nodes, and how often it has done what."""
 
     __slots__ = ("claimed", "expired", "last", "nodes", "owner", "refreshed", "released")
 
@@ -41,12 +41,12 @@ class Agent(Value):
         self.last: Final = last
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data."""
+        """As plain data."""
         return self._fields()
 
 
 def agents(ledger: ProofLedger) -> list[Agent]:
-    """All owners of claims, those who have some first, then by name. It reads every event."""
+    """All owners of claims, those with live claims first, then by name. Reads every event."""
     state, tallies = ClaimState(), dict[str, _Tally]()
     for event in ledger.read():
         nodes = nodes_of(event.data)

@@ -1,7 +1,7 @@
-"""A proof's folder: where its files are, and how one is read, made and synced.
+"""A proof's folder: where its files are, and how one is read, created and synced.
 
 ledger/            the events and the ledger's lock: the only truth
-locks/             a file for each claim, if the folder is there: a mirror
+locks/             a file for each claim, if the folder exists: a mirror
 meta.json          settings
 .holdfast-proof/   ours: the hash chain, the checkpoint, the line, the seats. Deleting it
                    costs nothing but time.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from holdfast.proof.dialects.dialect import Dialect
 
 OWN = ".holdfast-proof"
-#: In there: what could not be read and had the place of an event.
+#: In there: unreadable files that were in the place of an event.
 ASIDE = "aside"
 
 _CLOEXEC: int = getattr(os, "O_CLOEXEC", 0)
@@ -37,14 +37,14 @@ NEW: int = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CLOEXEC | _NOFOLLOW | _BINARY
 KEEP: int = os.O_RDWR | os.O_CREAT | _CLOEXEC | _NOFOLLOW | _BINARY
 
 _CHUNK_BYTES = 16_384
-#: What a file system says that has no hard links.
+#: The errors of a file system without hard links.
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
 
 _drafts = 0
 
 
 class ProofFolder:
-    """The paths of one proof, and its dialect. Raises NoProofError where there is none."""
+    """The paths of one proof, and its dialect. Raises NoProofError if there is no proof."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root: Final = os.path.abspath(os.fspath(root))
@@ -80,9 +80,9 @@ class ProofFolder:
         return sorted(filter(None, map(self.dialect.sequence_of, names)))
 
     def make_own(self, name: str = "") -> str:
-        """Make the folder that is ours, or one in it, out of sight of git. Its path.
+        """Create our own folder, or one in it, hidden from git. Returns its path.
 
-        Whoever may append to the ledger may use it, so it has the ledger's mode.
+        Every user who may append to the ledger may use it, so it has the ledger's mode.
         """
         for path in (self.own, os.path.join(self.own, name)):
             if not os.path.isdir(path):
@@ -94,7 +94,7 @@ class ProofFolder:
         return os.path.join(self.own, name)
 
     def sync(self) -> None:
-        """Make the names in the ledger outlast a power cut."""
+        """Sync the names in the ledger, so that they survive a power cut."""
         if os.name != "posix":  # a folder cannot be synced there
             return
         descriptor = os.open(self.ledger, os.O_RDONLY | _CLOEXEC)
@@ -114,7 +114,7 @@ def _check_ledger(root: str, ledger: str) -> None:
     except (OSError, ValueError) as error:
         raise NoProofError(f"{root} cannot be used: {error}", hint="name another folder") from error
     if stat.S_ISLNK(status.st_mode):
-        # Whoever finds the ledger by another way would keep its settings and claims elsewhere.
+        # A program that reaches the ledger by another path would not find these settings.
         raise NoProofError(
             f"{ledger} is a symbolic link",
             hint="go to the proof that it belongs to, or make it a folder of its own",
@@ -126,7 +126,7 @@ def _check_ledger(root: str, ledger: str) -> None:
 def make_proof(
     root: str | os.PathLike[str], *, timeout: str = "", claim_files: bool = False
 ) -> None:
-    """Make a proof in a new or an empty folder, or complete one. What is there stays as it is."""
+    """Create a proof in a new or empty folder, or complete one. Existing files stay unchanged."""
     path = os.path.abspath(os.fspath(root))
     if timeout:
         proof_codec.timeout_of(timeout, "the timeout")
@@ -150,7 +150,7 @@ def make_proof(
 
 
 def read(path: str) -> tuple[bytes, os.stat_result]:
-    """The content of a file, and what the system said about it at that moment."""
+    """The content of a file, and its status at that moment."""
     descriptor = os.open(path, READ)
     try:
         status = os.fstat(descriptor)
@@ -170,8 +170,8 @@ def read(path: str) -> tuple[bytes, os.stat_result]:
 def write_new(
     path: str, data: bytes, *, mode: int = 0o644, fixed_mode: bool = False, sync: bool = False
 ) -> int:
-    """Make a file that is not there yet, whole. Its inode. If that fails nothing is left. A fixed
-    mode is the same for every user, whatever their masks."""
+    """Create a new file with all its content; returns its inode. If that fails nothing is left. A
+    fixed mode is the same for every user, whatever the umask."""
     descriptor = os.open(path, NEW, mode)
     try:
         write_all(descriptor, data)
@@ -195,7 +195,7 @@ def _forget(path: str) -> None:
 
 
 class Draft:
-    """An event that is written and synced, and has no number yet."""
+    """An event that is written and synced, but has no number yet."""
 
     __slots__ = ("_folder", "data", "inode", "path")
 
@@ -211,7 +211,7 @@ class Draft:
         self.inode: Final = write_new(self.path, data, fixed_mode=fixed, sync=sync)
 
     def publish(self, sequence: int) -> bool:
-        """Give it a number; False if that one is taken. It never replaces anything."""
+        """Give it a number; False if that number is taken. Never replaces anything."""
         try:
             os.link(self.path, self._folder.event(sequence))
         except FileExistsError:
@@ -233,12 +233,12 @@ class Draft:
             return False
 
     def discard(self) -> None:
-        """Take away the name that it was written under."""
+        """Remove its temporary name."""
         _forget(self.path)
 
 
 def draft_owner(name: str) -> tuple[int, int] | None:
-    """The pid and start time in the name of a draft of ours; None for one of others."""
+    """The pid and start time in the name of our draft; None for another program's."""
     parts = name.removeprefix(".event-").split("-")
     if len(parts) == 4 and all(part.isascii() and part.isdigit() for part in parts[:3]):
         return int(parts[0]), int(parts[1])

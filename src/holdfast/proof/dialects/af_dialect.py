@@ -1,12 +1,12 @@
-"""How af spells a proof: `000001.json`, `nodes_claimed`, a timeout in nanoseconds.
+"""How af writes a proof: `000001.json`, `nodes_claimed`, a timeout in nanoseconds.
 
-af replays all events at each command, and a single one that it does not expect makes the whole
-proof unreadable for it: a type that it does not know, a claim of a node that is not there or that
-is claimed (also if that claim has expired), a release of a node that is free, a refresh by another
-than the owner. So a claim that has expired is released before the node is claimed again, and
-everything is decided under the ledger's lock on what a replay up to there says.
+af replays all events for each command, and a single event that it does not expect makes the whole
+proof unreadable for it: an unknown type, a claim of a node that does not exist or is claimed (even
+if that claim has expired), a release of a free node, a refresh by another owner. So an expired
+claim is released before the node is claimed again, and everything is decided under the ledger's
+lock, on a replay of all events so far.
 
-Files in `locks/` are those of af's library. They are respected and left alone: af's replay knows no
+Files in `locks/` belong to af's library. They are respected and left alone: af's replay has no
 event for them.
 """
 
@@ -35,7 +35,7 @@ TIMEOUT_DEFAULT = 3600 * proof_codec.SECOND
 
 _EVENT_NAME = re.compile(r"([0-9]{6}|[1-9][0-9]{6,17})\.json\Z", re.ASCII)
 _NUMBERED = re.compile(r"[0-9]+\.json\Z", re.ASCII)
-#: Go spells these out within texts, and they stand nowhere else in JSON.
+#: Go escapes these in texts, and they occur nowhere else in JSON.
 _SPELLED = {"&": b"\\u0026", "<": b"\\u003c", ">": b"\\u003e", "\u2028": b"\\u2028",
             "\u2029": b"\\u2029"}  # fmt: skip
 _SEVERITIES = ("critical", "major", "minor", "note")
@@ -64,7 +64,7 @@ class AfDialect:
 
     @staticmethod
     def sequence_of(name: str) -> int | None:
-        """The number of an event's file, or None if af would not find it under that name."""
+        """The number in the name of an event's file, or None if af would not find that name."""
         found = _EVENT_NAME.match(name)
         return (int(found[1]) or None) if found else None
 
@@ -75,7 +75,7 @@ class AfDialect:
 
     @staticmethod
     def timeout(meta: bytes | None) -> int:
-        """How long a claim lasts in a proof with these settings."""
+        """The duration of a claim in a proof with these settings."""
         given = proof_codec.meta_fields(meta or b"{}").get("lock_timeout", 0)
         if given == 0:
             return TIMEOUT_DEFAULT
@@ -89,7 +89,7 @@ class AfDialect:
 
     @staticmethod
     def encoded(event: Mapping[str, Any], now: int) -> bytes:
-        """An event as it is written, byte for byte as af would. Raises BadEventError."""
+        """The bytes of an event, exactly as af writes them. Raises BadEventError."""
         data = proof_codec.event_bytes(event, now)
         for character, spelled in _SPELLED.items():
             data = data.replace(character.encode(), spelled)
@@ -99,8 +99,8 @@ class AfDialect:
     def check_append(event: Mapping[str, Any]) -> None:
         """Raise BadEventError for an event that af might be unable to replay.
 
-        Most of af's events depend on what came before them, and af writes them itself. Here are
-        those that it replays whatever came before.
+        Most of af's events depend on earlier events, and af writes them itself. Allowed here are
+        those that it can always replay.
         """
         type = event.get("type")
         fields = _APPENDED.get(type) if isinstance(type, str) else None
@@ -118,7 +118,7 @@ class AfDialect:
 
     @staticmethod
     def check_node(state: ClaimState, node: str) -> None:
-        """Raise BadNodeError if af has no such node: it could not replay a claim of it."""
+        """Raise BadNodeError if af has no such node, since it could not replay a claim on it."""
         if node not in state.nodes:
             raise BadNodeError(
                 f"this proof of af has no node {node} that can be claimed",
@@ -146,7 +146,7 @@ class AfDialect:
 
     @staticmethod
     def released(node: str, owner: str) -> dict[str, Any]:
-        """The event of a claim that is given back."""
+        """The event of a claim that is released."""
         return {"type": RELEASED, "node_ids": [node]}
 
     #: af records an expired claim as a release.
@@ -154,7 +154,7 @@ class AfDialect:
 
     @staticmethod
     def fold(state: ClaimState, sequence: int, event: Mapping[str, Any]) -> None:
-        """What an event changes, as af's own replay understands it."""
+        """Apply an event to the state, as af's own replay does."""
         type = event.get("type")
         if type == CREATED:
             _create(state, event.get("node"))
@@ -175,7 +175,9 @@ class AfDialect:
             for node in _released(state, event):
                 state.drop(node)
                 state.nodes.add(node)
-        elif event.get("release_claim") is True:  # later versions end a claim with the work
+        elif (
+            event.get("release_claim") is True
+        ):  # later versions end a claim together with the work
             before = state.claims.get(str(event.get("node_id")))
             if before is not None and before.sequence == event.get("claim_seq"):
                 state.drop(before.node)
@@ -183,7 +185,7 @@ class AfDialect:
     def conduct(
         self, state: ClaimState, sequence: int, event: Mapping[str, Any]
     ) -> Iterator[Finding]:
-        """Why af could not replay a claim's event, after all events before it."""
+        """The reasons why af could not replay the event of a claim, after all earlier events."""
         name, type = self.event_name(sequence), str(event.get("type"))
         for why in _unreplayable(state, event):
             yield Finding("unreplayable", ERROR, f"{name}: {type} {why}", sequence, _CANNOT)
@@ -206,8 +208,8 @@ def _nodes(event: Mapping[str, Any]) -> list[str]:
 
 
 def _released(state: ClaimState, event: Mapping[str, Any]) -> Iterator[str]:
-    """The nodes that a release frees. Later versions name the claim that it is meant for, by the
-    number of its event, so that a late release frees no successor."""
+    """The nodes that a release frees. Later versions also name the claim, by the number of its
+    event, so that a late release frees no successor."""
     meant = event.get("claim_seqs")
     meant = meant if isinstance(meant, list) else []
     for at, node in enumerate(_nodes(event)):
@@ -278,8 +280,8 @@ def _flaw(
     fields: Mapping[str, Callable[[object], bool]],
     optional: tuple[str, ...] = (),
 ) -> str:
-    """What is wrong with the fields of an event. None may be there that is not expected: Go takes
-    a name for another that differs only in its case."""
+    """What is wrong with the fields of an event. Unexpected fields are not allowed, because Go
+    treats names that differ only in case as equal."""
     for name in given:
         if name not in fields:
             return f"has a field {name!r} that af does not expect"

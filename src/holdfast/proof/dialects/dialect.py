@@ -1,13 +1,12 @@
-"""Whose proof a folder is: one of the protocol's own dialect, one of af's, or none at all.
+"""Which dialect a folder uses: the protocol's own, that of af, or none, if it is not a proof.
 
 af keeps its proofs in a `ledger/` with a `meta.json` too, and takes the same `ledger.lock`, but
-names its events `000001.json` and its claims `nodes_claimed`. Which of the two a folder speaks is
-seen by its events, and while there are none by af's settings. A folder that has events of both is
-refused before anything is written: af reads past the others, so both would grant the same node.
+names its events `000001.json` and its claims `nodes_claimed`. The dialect is detected by the events
+or, while there are none, by af's settings. A folder with events of both is refused before anything
+is written: af ignores the other events, so both programs would grant the same node.
 
-Everything else that has a `ledger/` is a proof of the protocol's own dialect as long as nothing in
-it says otherwise: the ledger has such events or nothing at all, or the folder has our settings or
-our own folder.
+Any other folder with a `ledger/` is a proof in the protocol's own dialect if its content fits: the
+ledger has such events or is empty, or the folder has our settings or our own folder.
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ if TYPE_CHECKING:
 SEED = SeedDialect()
 AF = AfDialect()
 
-#: The ledger of a longer proof is not listed to open it. There only the first event of each
-#: dialect is looked for, without which neither program can read its ledger.
+#: The ledger of a longer proof is not listed when it is opened. Only the first event of each
+#: dialect is checked there; without it neither program can read its ledger.
 _LISTED_MAX = 4096
 _TOLD_MAX = 20
 _UNCHANGED = "nothing was changed"
 
 
 def found(folder: ProofFolder) -> Dialect:
-    """The dialect of a folder with a ledger. Raises NoProofError if it is no proof."""
+    """The dialect of a folder with a ledger. Raises NoProofError if it is not a proof."""
     names = _names(folder)
     theirs = sorted(filter(is_event, names))
     ours = sorted(name for name in names if SEED.sequence_of(name) is not None)
@@ -59,13 +58,13 @@ def found(folder: ProofFolder) -> Dialect:
 
 
 def check_new(root: str) -> None:
-    """Raise if a folder is used for something else than a proof, so that none is made in it."""
+    """Raise if a folder is used for anything but a proof, so that none is created in it."""
     try:
         names = os.listdir(root)
     except OSError:
-        return  # not there, or no folder: making it says the rest
+        return  # missing, or not a folder: creating it reports the rest
     if proof_codec.LEDGER in names:
-        return  # there is one: it is looked at as such
+        return  # it has a ledger: it is checked as a proof
     if proof_codec.is_meta_of_af(_meta(root)):
         raise ForeignProofError(
             f"{root} is a proof of af, as the version in {proof_codec.META} shows, "
@@ -84,7 +83,7 @@ def check_new(root: str) -> None:
 
 
 def check_still(folder: ProofFolder) -> None:
-    """Raise if the other dialect has come since the folder was opened. It looks for one file."""
+    """Raise if the other dialect has appeared since the folder was opened. Checks one file."""
     other = SEED if folder.dialect is AF else AF
     if not os.path.lexists(f"{folder.ledger}/{other.first_event}"):
         return
@@ -98,25 +97,25 @@ def check_still(folder: ProofFolder) -> None:
 
 
 def is_stranger(dialect: Dialect, name: str) -> bool:
-    """Whether a name in a ledger is none that its dialect has; hidden files do not count."""
+    """Whether a name in a ledger is not part of its dialect; hidden files do not count."""
     return name[0] != "." and not dialect.is_event_like(name) and name != proof_codec.LOCK
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names for people: some of them, and how many more."""
+    """Names for people: some of them, and the number of the others."""
     more = f" and {len(names) - _TOLD_MAX} more" if len(names) > _TOLD_MAX else ""
     return ", ".join(names[:_TOLD_MAX]) + more
 
 
 def _names(folder: ProofFolder) -> list[str]:
-    """What lies in a ledger; of one that is long, or may not be listed, what can be asked for."""
+    """The names in a ledger; in a long or unreadable one, only those that can be guessed."""
     from holdfast.proof.hash_chain import length
 
     if length(folder) <= _LISTED_MAX:
         try:
             return os.listdir(folder.ledger)
         except OSError:
-            pass  # then reading says why
+            pass  # then reading reports why
     asked = (SEED.first_event, AF.first_event)
     return [name for name in asked if os.path.lexists(f"{folder.ledger}/{name}")]
 
@@ -132,14 +131,14 @@ def _meta(root: str) -> bytes:
 
 
 def _is_marked(root: str) -> bool:
-    """Whether a folder has our settings or our own folder, as only a proof of ours has."""
+    """Whether a folder has our settings or our own folder, as only our proofs have."""
     from holdfast.proof.proof_folder import OWN
 
     return os.path.isdir(os.path.join(root, OWN)) or proof_codec.is_meta_of_ours(_meta(root))
 
 
 def _check_names(root: str, theirs: list[str]) -> None:
-    """af counts a number that is not padded as an event, and then cannot find it."""
+    """Raise for unpadded numbers: af counts such a file as an event, and then cannot find it."""
     wrong = [name for name in theirs if AF.sequence_of(name) is None]
     if wrong:
         raise ForeignProofError(

@@ -1,7 +1,7 @@
-"""How a proof is spelled on disk: names of files, events, the ledger's lock, claim files, times.
+"""How a proof is written on disk: names of files, events, the ledger's lock, claim files, times.
 
-All that another dialect would write differently is here, and nothing that decides. Moments are
-whole nanoseconds of wall time since 1970, in UTC.
+This module contains formats and no decisions. Moments are whole nanoseconds of wall time since
+1970, in UTC.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ACQUIRED = "lock_acquired"
 RELEASED = "lock_released"
 REAPED = "lock_reaped"
 CLAIM_TYPES = (ACQUIRED, RELEASED, REAPED)
-#: Stands where an event was lost, so that the numbers after it stay what they are.
+#: Takes the place of a lost event, so that later events keep their numbers.
 LOST = "event_lost"
 
 SECOND = 1_000_000_000
@@ -35,7 +35,7 @@ TIMEOUT_DEFAULT = 5 * 60 * SECOND
 TIMEOUT_MIN = SECOND
 TIMEOUT_MAX = 3600 * SECOND
 
-#: Other programs read no larger ones, and no deeper ones.
+#: Other programs read no larger or deeper events.
 EVENT_BYTES_MAX = 1 << 20
 EVENT_DEPTH_MAX = 100
 NODE_CHARACTERS_MAX = 200
@@ -59,12 +59,12 @@ _LAST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(seconds=1)
 
 
 def event_name(sequence: int) -> str:
-    """The file of an event. Past 999,999 it has more digits, as `printf %06d` writes it."""
+    """The file of an event. Numbers above 999,999 have more digits, as with `printf %06d`."""
     return f"event-{sequence:06d}.json"
 
 
 def sequence_of(name: str) -> int | None:
-    """The number of an event's file, or None if it is not spelled exactly so."""
+    """The number in the name of an event's file; None unless the name has exactly that form."""
     found = _EVENT_NAME.match(name)
     if found is None or len(found[1]) < 6 or (len(found[1]) > 6 and found[1][0] == "0"):
         return None
@@ -77,12 +77,12 @@ def claim_name(node: str) -> str:
 
 
 def is_node(node: object) -> bool:
-    """Whether something is a node: numbers from 1 on, with dots between them."""
+    """Whether a value is a node: numbers from 1 on, separated by dots."""
     return isinstance(node, str) and len(node) <= NODE_CHARACTERS_MAX and bool(_NODE.match(node))
 
 
 def checked_node(node: str) -> str:
-    """The node, if it is one. Raises BadNodeError."""
+    """The node, if it is valid. Raises BadNodeError otherwise."""
     if is_node(node):
         return node
     raise BadNodeError(
@@ -96,14 +96,14 @@ def checked_node(node: str) -> str:
 
 
 def moment_text(moment: int) -> str:
-    """A moment as RFC 3339, with as many digits of a second as it needs."""
+    """A moment as RFC 3339, with as many fractional digits as it needs."""
     whole, part = divmod(moment, SECOND)
     fraction = f".{part:09d}".rstrip("0") if part else ""
     return f"{_second_text(whole)}{fraction}Z"
 
 
 def moment_text_nano(moment: int) -> str:
-    """A moment as RFC 3339 with all nine digits."""
+    """A moment as RFC 3339 with nine fractional digits."""
     whole, part = divmod(moment, SECOND)
     return f"{_second_text(whole)}.{part:09d}Z"
 
@@ -114,7 +114,7 @@ def _second_text(whole: int) -> str:
 
 
 def moment_of(text: object, *, zone_needed: bool = False) -> int | None:
-    """The moment that a text means, or None. Without an offset it is taken as UTC."""
+    """The moment of a text, or None. Without an offset it counts as UTC."""
     found = _MOMENT.match(text) if isinstance(text, str) else None
     if found is None or (zone_needed and not found[8]):
         return None
@@ -133,7 +133,7 @@ def moment_of(text: object, *, zone_needed: bool = False) -> int | None:
             return None
         shift = (hours * 60 + minutes) * (-60 if zone[0] == "-" else 60)
     whole = (at - _EPOCH) // timedelta(seconds=1) + max(second - 59, 0) - shift
-    if not _FIRST <= whole <= _LAST:  # an offset can lead out of the years that there are
+    if not _FIRST <= whole <= _LAST:  # an offset can lead out of the range of years
         return None
     return whole * SECOND + int((found[7] or "0")[:9].ljust(9, "0"))
 
@@ -164,7 +164,7 @@ def _length(text: object) -> int | None:
 
 
 def meta_fields(data: bytes) -> dict[str, Any]:
-    """What a proof's meta.json says."""
+    """The fields of a proof's meta.json."""
     try:
         meta = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError):
@@ -185,14 +185,14 @@ def meta_timeout(data: bytes) -> int:
 
 
 def is_meta_of_af(data: bytes) -> bool:
-    """Whether a meta.json is af's, which has a version. A `lock_timeout` in words is none of af's:
-    there it is a number."""
+    """Whether a meta.json belongs to af, which adds a version. A `lock_timeout` as text is not
+    af's: there it is a number."""
     meta = _object(data)
     return isinstance(meta.get("version"), str) and not isinstance(meta.get("lock_timeout"), str)
 
 
 def is_meta_of_ours(data: bytes) -> bool:
-    """Whether a meta.json has the setting of this protocol, as it is spelled here."""
+    """Whether a meta.json has this protocol's setting, in this dialect's form."""
     return isinstance(_object(data).get("lock_timeout"), str)
 
 
@@ -212,7 +212,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",",
 
 
 def event_bytes(event: Mapping[str, Any], now: int) -> bytes:
-    """An event as it is written: type, timestamp, then its other fields. Raises BadEventError."""
+    """The bytes of an event: type, timestamp, then its other fields. Raises BadEventError."""
     if not hasattr(event, "keys"):
         raise _bad("an event is an object with a type", 'give {"type": …}')
     type = event.get("type")
@@ -237,7 +237,7 @@ def event_bytes(event: Mapping[str, Any], now: int) -> bytes:
 
 
 def checked_size(data: bytes) -> bytes:
-    """The bytes of an event, if they are not too many. Raises BadEventError."""
+    """The bytes of an event, if they are within the limit. Raises BadEventError otherwise."""
     if len(data) <= EVENT_BYTES_MAX:
         return data
     raise _bad(
@@ -278,9 +278,9 @@ def _bad(message: str, hint: str) -> BadEventError:
 
 
 def event_of(data: bytes) -> dict[str, Any]:
-    """What an event's file says. Raises ValueError with what is wrong with it.
+    """The fields in an event's file. Raises ValueError with a description of the fault.
 
-    A byte order mark is passed over, though it is not ours.
+    A byte order mark is skipped, although we never write one.
     """
     if not data:
         raise ValueError("it is empty")
@@ -302,7 +302,7 @@ def event_of(data: bytes) -> dict[str, Any]:
 
 
 def claim_flaw(event: Mapping[str, Any]) -> str:
-    """What is wrong with a claim's event; empty if nothing, or if it is none."""
+    """What is wrong with a claim's event; empty if it is valid, or not the event of a claim."""
     type = event.get("type")
     if type not in CLAIM_TYPES:
         return ""
@@ -322,13 +322,13 @@ def claim_flaw(event: Mapping[str, Any]) -> str:
 
 
 def lock_bytes(agent: str, now: int) -> bytes:
-    """The ledger's lock: who has it, and since when, to the second."""
+    """The content of the ledger's lock: its holder, and since when, to the second."""
     acquired = moment_text(now - now % SECOND)
     return _encode({"agent_id": agent, "acquired_at": acquired}).encode() + b"\n"
 
 
 def lock_fields(data: bytes) -> tuple[str, int | None]:
-    """Who has the ledger's lock and since when, as far as the file says so."""
+    """The holder of the ledger's lock and since when, as far as the file is readable."""
     fields = _object(data)
     agent = fields.get("agent_id")
     return agent if isinstance(agent, str) else "", moment_of(fields.get("acquired_at"))
@@ -347,7 +347,7 @@ def claim_bytes(node: str, owner: str, acquired_at: int, expires_at: int) -> byt
 
 
 def claim_fields(data: bytes) -> tuple[str, str, int, int] | None:
-    """Node, owner, since and until of a claim's own file; None if it is not a whole one."""
+    """Node, owner, start and end in a claim's own file; None if one is missing."""
     fields = _object(data)
     node, owner = fields.get("node_id"), fields.get("owner")
     since, until = moment_of(fields.get("acquired_at")), moment_of(fields.get("expires_at"))

@@ -1,6 +1,6 @@
-"""How the protocol spells a proof: `event-000001.json`, `lock_acquired`, `lock_timeout` in words.
+"""How the protocol writes a proof: `event-000001.json`, `lock_acquired`, `lock_timeout` as text.
 
-It knows nothing of what a proof is about, so any event may be appended and any node claimed.
+It does not know the content of a proof, so any event may be appended and any node claimed.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ class SeedDialect:
     """The protocol's own dialect."""
 
     name = "protocol"
-    #: Whether claims are shown as files in `locks/`.
+    #: Whether claims are mirrored in `locks/`.
     shows_claims = True
-    #: Whether an `event_lost` may stand where an event was lost.
+    #: Whether an `event_lost` may take the place of a lost event.
     fills_gaps = True
-    #: Whether every program writes events with the same mode, whatever its mask.
+    #: Whether every program writes events with the same mode, whatever its umask.
     has_fixed_mode = False
-    #: The commands for claims write these, and nothing else does.
+    #: Only the commands for claims write these.
     claim_types = proof_codec.CLAIM_TYPES
     first_event = proof_codec.event_name(1)
 
@@ -38,22 +38,22 @@ class SeedDialect:
 
     @staticmethod
     def sequence_of(name: str) -> int | None:
-        """The number of an event's file, or None if it is not spelled exactly so."""
+        """The number in the name of an event's file; None unless the name has exactly that form."""
         return proof_codec.sequence_of(name)
 
     @staticmethod
     def is_event_like(name: str) -> bool:
-        """Whether a file looks as if it were meant for an event."""
+        """Whether a file looks like an event."""
         return name.startswith("event-")
 
     @staticmethod
     def timeout(meta: bytes | None) -> int:
-        """How long a claim lasts in a proof with these settings."""
+        """The duration of a claim in a proof with these settings."""
         return proof_codec.TIMEOUT_DEFAULT if meta is None else proof_codec.meta_timeout(meta)
 
     @staticmethod
     def encoded(event: Mapping[str, Any], now: int) -> bytes:
-        """An event as it is written. Raises BadEventError."""
+        """The bytes of an event. Raises BadEventError."""
         return proof_codec.event_bytes(event, now)
 
     @staticmethod
@@ -75,12 +75,12 @@ class SeedDialect:
             "owner": owner, "expires_at": proof_codec.moment_text(until),
         }  # fmt: skip
 
-    #: A refreshed claim is claimed again by the same owner.
+    #: A refresh is another claim by the same owner.
     extended = taken
 
     @staticmethod
     def released(node: str, owner: str) -> dict[str, Any]:
-        """The event of a claim that is given back."""
+        """The event of a claim that is released."""
         return {"type": proof_codec.RELEASED, "node_id": node, "owner": owner}
 
     @staticmethod
@@ -90,7 +90,7 @@ class SeedDialect:
 
     @staticmethod
     def fold(state: ClaimState, sequence: int, event: Mapping[str, Any]) -> None:
-        """What an event changes. A node that is not known, or not spelled, changes nothing."""
+        """Apply an event to the state. An unknown or invalid node changes nothing."""
         type, node = event.get("type"), event.get("node_id")
         if not isinstance(node, str):
             return
@@ -104,7 +104,7 @@ class SeedDialect:
     def conduct(
         self, state: ClaimState, sequence: int, event: Mapping[str, Any]
     ) -> Iterator[Finding]:
-        """What is wrong with a claim's event, after all events before it."""
+        """What is wrong with a claim's event, after all earlier events."""
         type, flaw = event.get("type"), proof_codec.claim_flaw(event)
         name = self.event_name(sequence)
         if flaw:
@@ -129,6 +129,6 @@ class SeedDialect:
 
 
 def latest(event: Mapping[str, Any]) -> int:
-    """The last moment that an event's time can mean: many programs note only the second."""
+    """The latest moment that an event's time can mean: many programs record only seconds."""
     moment = proof_codec.moment_of(event["timestamp"]) or 0
     return moment if moment % proof_codec.SECOND else moment + proof_codec.SECOND

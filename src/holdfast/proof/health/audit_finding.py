@@ -1,4 +1,4 @@
-"""One thing that is wrong with a proof, and how bad it is."""
+"""One problem of a proof, and how severe it is."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, Final
 
-#: The proof cannot be relied on; others may be unable to use it; worth knowing.
+#: The proof cannot be relied on; other programs may fail on it; worth knowing.
 ERROR, WARNING, NOTE = "error", "warning", "note"
 
 
 class Finding(Value):
-    """One thing that is wrong: what kind, how bad, where, in words, and what can be done.
+    """One problem: its code, severity, place, description and remedy.
 
-    `files` has the paths of what is not understood, from the proof's folder on.
+    `files` has the paths of unknown files, relative to the proof's folder.
     """
 
     __slots__ = ("code", "detail", "files", "repair", "sequence", "severity")
@@ -39,5 +39,5 @@ class Finding(Value):
         self.files: Final = tuple(files)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data."""
+        """As plain data."""
         return self._fields()

@@ -1,8 +1,8 @@
-"""What is wrong with a proof: every event looked at, and the chain, and the claims.
+"""The audit of a proof: checks every event, the chain, and the claims.
 
-Truncated and missing events show by themselves, by their syntax and by the gap that they leave.
-Changed and exchanged ones show by the chain, as far as it has seen them. It changes nothing and
-needs no lock, so an event that is appended meanwhile may not be looked at.
+Truncated and missing events are detected by their syntax and by gaps; changed and swapped ones by
+the chain, as far as it reaches. The audit changes nothing and needs no lock, so it may miss an
+event that is appended meanwhile.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _RESPECTED = "another program made this claim; it is respected until it expires"
 _MOVE = "check what it is; if no program needs it there, move it away"
 _MEANT = "restore it from a backup; if the change was intended, delete .holdfast-proof/chain"
 
-#: Two that append at once, or on two machines, may note their times in another order.
+#: Two processes that append at the same time, or on two machines, may record times out of order.
 _TOLERANCE = 2 * proof_codec.SECOND
-#: So many changed events are compared with each other, to see whether they were exchanged.
+#: How many changed events are compared with each other, to detect swapped ones.
 _COMPARED_MAX = 200
 
 
 def verify(ledger: ProofLedger) -> list[Finding]:
-    """Everything that is wrong with the history of a proof, by number."""
+    """All problems in the history of a proof, by number."""
     try:
         return sorted(_Audit(ledger).findings(), key=lambda one: (one.sequence or 0, one.code))
     except OSError as error:
@@ -87,7 +87,7 @@ class _Audit:
                 yield Finding("misnamed", ERROR, told, None, repair, files=files)
 
     def _strangers(self) -> Iterator[Finding]:
-        """What is not understood, in the places of a proof and beside them."""
+        """Unknown files, in the folders of a proof and beside them."""
         own = os.path.basename(self._folder.own)
         places = (
             (proof_codec.LEDGER, unknown_files.in_ledger), (proof_codec.CLAIM_FILES,
@@ -121,7 +121,7 @@ class _Audit:
         try:
             data, _ = read(path)
             event = proof_codec.event_of(data)
-        except FileNotFoundError:  # it went away after the folder was listed
+        except FileNotFoundError:  # it was removed after the folder was listed
             yield from self._gap(sequence, sequence)
             return
         except (ValueError, StoreCorruptError) as error:
@@ -144,14 +144,14 @@ class _Audit:
     def _odd(
         self, sequence: int, name: str, data: bytes, event: dict[str, Any]
     ) -> Iterator[Finding]:
-        """What is not wrong, and still worth a word."""
+        """Valid events that are still worth a warning or a note."""
 
         def odd(code: str, severity: str, detail: str) -> Finding:
             return Finding(code, severity, f"{name} {detail}", sequence)
 
         if event["type"] == proof_codec.LOST:
             self._lost.append(sequence)
-            return  # its time is that of the repair, and says nothing about its neighbours
+            return  # its time is that of the repair, so it cannot be compared
         if len(data) > proof_codec.EVENT_BYTES_MAX:
             yield odd("large", WARNING, f"has {len(data):,} bytes, which other programs refuse")
         if data.startswith(b"\xef\xbb\xbf"):
@@ -171,7 +171,7 @@ class _Audit:
         self._last_moment = max(self._last_moment, moment)
 
     def _backwards_told(self) -> Iterator[Finding]:
-        """One finding for all events in a row that are older than one before them."""
+        """One finding for consecutive events that are older than an earlier one."""
         run, self._backwards = self._backwards, []
         if run:
             told = (
@@ -186,7 +186,7 @@ class _Audit:
             yield Finding("lost", NOTE, f"{told}, first {self._lost[0]}", self._lost[0])
 
     def _compare(self, sequence: int, data: bytes, event: dict[str, Any]) -> None:
-        """Note an event that the chain has seen otherwise, unless a repair put it there."""
+        """Report an event that does not match the chain, unless a repair put it there."""
         record = self._record(sequence)
         if record == hash_chain.VOID or event.get("type") == proof_codec.LOST:
             return
@@ -241,6 +241,6 @@ class _Audit:
 
 
 def _run(folder: ProofFolder, numbers: list[int]) -> str:
-    """Events in a row for people, with their verb."""
+    """Consecutive events for people, with their verb."""
     first, last = folder.event_name(numbers[0]), folder.event_name(numbers[-1])
     return f"{first} is" if first == last else f"{first} to {last} ({len(numbers)}) are"

@@ -1,6 +1,6 @@
-"""What can be put right about a proof without losing anything, and what a person must decide.
+"""What can be repaired in a proof without losing anything, and what a person must decide.
 
-Nothing is deleted that was an event: what cannot be read is kept in `.holdfast-proof/aside/`.
+No event is ever deleted: unreadable ones are kept in `.holdfast-proof/aside/`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.proof.event_ledger import ProofLedger
 
-#: Of other programs, what was written aside longer ago than this is left over.
+#: A temporary file of another program that is older than this counts as left over.
 _LEFT_SECONDS = 3600.0
 _OURS_LEFT_SECONDS = 60.0
 
 
 def examine(ledger: ProofLedger) -> list[Finding]:
-    """All that `verify` finds, and what is wrong around the events."""
+    """All findings of `verify`, and problems with the lock, settings and leftovers."""
     return [*_lock(ledger), *_settings(ledger), *_left(ledger), *verify(ledger)]
 
 
@@ -57,7 +57,7 @@ def _settings(ledger: ProofLedger) -> list[Finding]:
 
 
 def _left(ledger: ProofLedger) -> list[Finding]:
-    """What was written aside and never became an event."""
+    """Temporary files that never became events."""
     told = "was written and never published"
     return [
         Finding("left-over", NOTE, f"{name} {told}", None, f"{FIX} removes it")
@@ -86,7 +86,7 @@ def _left_names(ledger: ProofLedger) -> list[str]:
 
 
 def fix(ledger: ProofLedger) -> list[str]:
-    """Put right what is safe, and say what was done."""
+    """Make the safe repairs, and return a sentence for each."""
     done: list[str] = []
     try:
         with ledger.mutex, ledger.locked():
@@ -107,8 +107,8 @@ def fix(ledger: ProofLedger) -> list[str]:
 
 
 def _fill(ledger: ProofLedger) -> list[str]:
-    """Put an event into each gap, and in the place of each event that cannot be read, where the
-    dialect has one for that."""
+    """Put an event into each gap and in place of each unreadable event, if the dialect has an
+    event for that."""
     done: list[str] = []
     if not ledger.folder.dialect.fills_gaps:
         return done
@@ -141,7 +141,7 @@ def _places(ledger: ProofLedger, finding: Finding) -> range:
 
 
 def _put_aside(ledger: ProofLedger, sequence: int) -> str:
-    """Move an event that cannot be read to where nobody reads it."""
+    """Move an unreadable event to a place where no program reads it."""
     aside = ledger.folder.make_own(ASIDE)
     name = f"{ledger.folder.event_name(sequence)}.{time.time_ns()}"
     os.rename(ledger.folder.event(sequence), os.path.join(aside, name))
@@ -149,7 +149,7 @@ def _put_aside(ledger: ProofLedger, sequence: int) -> str:
 
 
 def _mirror(ledger: ProofLedger) -> list[str]:
-    """Make the files of the ledger's claims what the ledger says; those of others stay."""
+    """Make the files of the ledger's claims match the ledger; those of other programs stay."""
     if not claim_files.is_kept(ledger):
         return []
     claims = Claims(ledger)

@@ -1,8 +1,8 @@
-"""Files that nothing here understands, in the places of a proof.
+"""Unknown files in the folders of a proof.
 
-No program of this protocol reads them, so they do no harm by themselves. They are named because
-they may be what somebody believes to be a part of the proof: an event under a wrong name, a claim
-of another program.
+No program of this protocol reads them, so they do no harm by themselves. They are reported because
+a person or a program may believe that they are part of the proof: an event under a wrong name, or a
+claim of another program.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from holdfast.proof.proof_folder import ProofFolder
 
-#: What is written aside has a name like this, and gets its own within this time.
+#: Temporary files have names like this, and get their final names within this time.
 _ASIDE = re.compile(r".+\.[0-9]+\.[0-9a-f]{8}\.tmp\Z")
 _ASIDE_SECONDS = 60.0
 _SEAT = re.compile(r"[0-9]+-[0-9]+-[0-9a-f]+\Z")
@@ -33,7 +33,7 @@ _OWN = (".gitignore", hash_chain.NAME, checkpoint.NAME, LINE, SEATS, ASIDE)
 
 
 def in_ledger(folder: ProofFolder) -> list[str]:
-    """Names in the ledger that are neither events nor anything around them."""
+    """Names in the ledger that are neither events nor its other files."""
     return [
         name
         for name in _names(folder.ledger)
@@ -42,12 +42,12 @@ def in_ledger(folder: ProofFolder) -> list[str]:
 
 
 def in_claims(folder: ProofFolder) -> list[str]:
-    """Names in the folder of claim files that no claim has."""
+    """Names in the folder of claim files that are not names of claims."""
     return [*_odd(folder.claims, lambda name: name.endswith(".lock"))]
 
 
 def in_own(folder: ProofFolder) -> list[str]:
-    """Names in the folder that is ours alone, and in the folders in it."""
+    """Names in our own folder, and in its subfolders."""
     found = [*_odd(folder.own, _OWN.__contains__)]
     for inner, like in ((SEATS, _SEAT), (ASIDE, _KEPT)):
         place = os.path.join(folder.own, inner)
@@ -56,7 +56,7 @@ def in_own(folder: ProofFolder) -> list[str]:
 
 
 def beside(folder: ProofFolder) -> list[str]:
-    """Names beside the ledger that are no part of a proof. What else a proof of af has is its own
+    """Names beside the ledger that are not part of a proof. Other files in a proof of af are af's
     business."""
     if folder.dialect is dialect.AF:
         return []
@@ -69,7 +69,7 @@ def beside(folder: ProofFolder) -> list[str]:
 
 
 def _is_odd(folder: ProofFolder, name: str) -> bool:
-    """Whether something is in the place of a folder that is none."""
+    """Whether something that is not a folder is in the place of one."""
     try:
         return not stat.S_ISDIR(os.lstat(os.path.join(folder.root, name)).st_mode)
     except FileNotFoundError:
@@ -90,7 +90,7 @@ def _is_young(place: str, name: str) -> bool:
     try:
         return time.time() - os.lstat(os.path.join(place, name)).st_mtime < _ASIDE_SECONDS
     except FileNotFoundError:
-        return True  # it has got its own name meanwhile
+        return True  # it has got its final name meanwhile
 
 
 def _names(place: str) -> list[str]:
