@@ -22,7 +22,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.model import Witness
 from holdfast.gate.sandbox import SandboxError, box, runner_client
 from holdfast.gate.sandbox.kernel import landlock
-from holdfast.gate.sandbox.kernel.open_places import OpenPlaces, git_folders, unmake
+from holdfast.gate.sandbox.kernel.open_places import OpenPlaces, git_folders, remove_untouched
 from holdfast.gate.sandbox.runner import scratch_folder
 from holdfast.gate.sandbox.starting.restricted_start import start
 from holdfast.manager.manager import LockManager
@@ -133,7 +133,7 @@ def test_created_files_are_removed_unless_they_were_used(tmp_path: Path) -> None
     (tmp_path / "other").touch()
     (tmp_path / "other").rename(tmp_path / "replaced")
     os.utime(tmp_path / "a/kept")
-    unmake(places.made)
+    remove_untouched(places.made)
     assert sorted(os.listdir(tmp_path)) == ["a", "emptied", "replaced", "written"]
     assert os.listdir(tmp_path / "a") == ["kept"]
 

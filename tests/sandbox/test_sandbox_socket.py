@@ -236,10 +236,10 @@ def test_it_answers_again_after_a_rest_but_not_earlier_clients(
     with socket.socket(socket.AF_UNIX) as waiting, socket.socket(socket.AF_UNIX) as talking:
         waiting.connect(path)  # and is not answered
         waiting.sendall(asked)
-        assert made.knock >= 0
+        assert made.first_request >= 0
         assert made.rest()
         made.start(manager)
-        assert made.knock == -1
+        assert made.first_request == -1
         assert json.loads(raw(path, asked))["root"], "the next one is answered"
         assert _rest_of(waiting) == b"", "the first connection was closed"
         talking.connect(path)
@@ -247,7 +247,7 @@ def test_it_answers_again_after_a_rest_but_not_earlier_clients(
         until(lambda: made._talks, "it is heard")
         assert made.rest()
         assert _rest_of(talking) == b""
-    assert made.knock >= 0
+    assert made.first_request >= 0
     made.start(manager)
     assert json.loads(raw(path, asked))["root"]
     made.close()

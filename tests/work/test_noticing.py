@@ -342,7 +342,7 @@ def test_an_agent_within_an_agent_does_without(bench: Bench) -> None:
     outer one sees both."""
     said = bench.python(
         "from holdfast.gate.sandbox.kernel import seccomp\nprint(seccomp.lacks())\n"
-        "try:\n    seccomp.Filter().put_on()\nexcept OSError as error:\n    print(error.errno)\n"
+        "try:\n    seccomp.Filter().install()\nexcept OSError as error:\n    print(error.errno)\n"
         "try:\n    open('lib/y.rb', 'w')\nexcept OSError as error:\n    print(error.errno)\n"
     )
     first, *rest = said.splitlines()

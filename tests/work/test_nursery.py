@@ -44,10 +44,10 @@ fork_client._PROGRAM = '''
 import os, sys
 sys.path.insert(0, sys.argv[1])
 from holdfast.gate.sandbox.starting import fork_server
-real = fork_server.kernel()
+real = fork_server.syscall()
 def call(number, *arguments):
     {0}
-fork_server.kernel = lambda: call
+fork_server.syscall = lambda: call
 fork_server.main()
 '''
 """
@@ -309,7 +309,7 @@ def test_only_the_nursery_itself_is_spared_and_not_who_has_its_pid_next(tmp_path
 @pytest.mark.skipif(bool(seccomp.lacks()), reason=f"needs a listener: {seccomp.lacks()}")
 def test_what_needs_a_filter_is_not_started_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Below another listener the kernel refuses a second one."""
-    below = "from holdfast.gate.sandbox.kernel.seccomp import Filter; Filter().put_on(); main()"
+    below = "from holdfast.gate.sandbox.kernel.seccomp import Filter; Filter().install(); main()"
     monkeypatch.setattr(fork_client, "_PROGRAM", fork_client._PROGRAM.replace("main()", below))
     fork_server = fork_client.ForkServer()
     ours, theirs = socket.socketpair()

@@ -198,7 +198,7 @@ class Broker:
             if number in _NOTED:
                 self._note(caller, name, given)
                 raise KernelDecides
-            is_ours = self._trust.is_as_begun(caller)
+            is_ours = self._trust.has_first_identity(caller)
         except (OSError, ValueError) as error:
             raise KernelDecides from error
         if not is_ours:
@@ -323,7 +323,7 @@ class Broker:
     def _look(self) -> None:
         self._look_at = monotonic() + _LOOK_SECONDS
         try:
-            self._leases.look_after()
+            self._leases.find_lost_leases()
             self._give_back_committed()
             if self._leases.is_over and self._leases.mine:
                 self._give_back()

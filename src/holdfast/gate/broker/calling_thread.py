@@ -20,7 +20,7 @@ import os
 from _signal import SIGXFSZ  # type: ignore[import-not-found]
 from resource import RLIMIT_FSIZE, RLIMIT_NOFILE, prlimit
 
-from holdfast.gate.broker.heard_calls import AT_FDCWD, made, memory
+from holdfast.gate.broker.heard_calls import AT_FDCWD, memory, syscall
 from holdfast.manager.owners.liveness import read_stat
 
 TYPE_CHECKING = False
@@ -76,7 +76,7 @@ class Caller:
         """Whether its limit permits a file of this size; if not, it gets SIGXFSZ, as usual."""
         most = prlimit(self.thread, RLIMIT_FSIZE)[0]
         if 0 <= most < size:
-            made(234, self.process, self.thread, SIGXFSZ)  # tgkill
+            syscall(234, self.process, self.thread, SIGXFSZ)  # tgkill
             return False
         return True
 
@@ -150,7 +150,7 @@ class Caller:
 class Trust:
     """Which callers still have the identity that the command had at its start."""
 
-    __slots__ = ("_adopters", "_broker", "_own", "_since", "_worse", "command")
+    __slots__ = ("_adopters", "_broker", "_own", "_restricted", "_since", "command")
 
     def __init__(self) -> None:
         self._broker = os.getpid()
@@ -158,7 +158,7 @@ class Trust:
         #: The command's process, once it has been started.
         self.command = 0
         #: Processes that restricted themselves further, and when each of them started.
-        self._worse: dict[int, int] = {}
+        self._restricted: dict[int, int] = {}
         #: Processes that adopt the orphans of their descendants.
         self._adopters: set[int] = set()
         self._since = 0
@@ -166,27 +166,27 @@ class Trust:
     def note_restricted(self, process: int) -> None:
         """A process is about to restrict itself further."""
         start = _start_of(process)
-        if not self._worse:
+        if not self._restricted:
             self._since = _now_in_ticks()
-        self._worse[process] = start
+        self._restricted[process] = start
 
     def note_adopter(self, process: int) -> None:
         """A process is about to adopt the orphans of its descendants."""
         self._adopters.add(process)
 
-    def is_as_begun(self, caller: Caller) -> bool:
+    def has_first_identity(self, caller: Caller) -> bool:
         """Whether the broker may serve a caller. Raises OSError if it is gone."""
         if caller.identity() != self._own:
             return False
-        return not self._worse or self._descends_well(caller.process)
+        return not self._restricted or self._is_unrestricted(caller.process)
 
-    def _descends_well(self, process: int) -> bool:
+    def _is_unrestricted(self, process: int) -> bool:
         while True:
             found = read_stat(process)
             if found is None:
                 return False
             start, parent = int(found[1][_START_AT]), int(found[1][_PARENT_AT])
-            if self._worse.get(process) == start:
+            if self._restricted.get(process) == start:
                 return False
             if process == self.command:
                 return True

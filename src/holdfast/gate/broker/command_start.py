@@ -17,7 +17,13 @@ from holdfast.gate.broker.calling_thread import Trust
 from holdfast.gate.broker.places.path_zones import PathZones
 from holdfast.gate.sandbox import SandboxError, runner_client
 from holdfast.gate.sandbox.kernel import complement, seccomp
-from holdfast.gate.sandbox.kernel.landlock import MUTATING, SCOPE_SIGNAL, Ruleset, support, trouble
+from holdfast.gate.sandbox.kernel.landlock import (
+    MUTATING,
+    SCOPE_SIGNAL,
+    Ruleset,
+    sandbox_error,
+    support,
+)
 from holdfast.gate.sandbox.kernel.open_places import OpenPlaces, git_folders
 from holdfast.gate.sandbox.starting.restricted_start import start
 from holdfast.manager.files.checkouts import checkouts, is_bare
@@ -138,7 +144,7 @@ class Enclosure:
         def enter() -> None:
             prepare()
             self._ruleset.enforce()
-            listener = self._filter.put_on()
+            listener = self._filter.install()
             given = listener.to_bytes(4, sys.byteorder)
             self._theirs.sendmsg([b"\0"], [(_SOL_SOCKET, _SCM_RIGHTS, given)])
 
@@ -210,7 +216,7 @@ def _received(line: _socket.socket) -> int:
             found = int.from_bytes(given[:4], sys.byteorder)
             os.set_inheritable(found, False)
             return found
-    raise trouble("cannot receive the command's calls", OSError(38, "no descriptor was sent"))
+    raise sandbox_error("cannot receive the command's calls", OSError(38, "no descriptor was sent"))
 
 
 def _kept_apart() -> str:

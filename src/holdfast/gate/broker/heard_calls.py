@@ -230,7 +230,7 @@ _AT_EMPTY_PATH = 0x1000
 AT_FDCWD = -100
 
 
-def made(number: int, *arguments: int | bytes | ctypes.Array[ctypes.c_char] | None) -> int:
+def syscall(number: int, *arguments: int | bytes | ctypes.Array[ctypes.c_char] | None) -> int:
     """Make a call by number. Raises OSError with the kernel's error."""
     words = [ctypes.c_long(one) if isinstance(one, int) else one for one in arguments]
     found = int(_syscall(ctypes.c_long(number), *words))
@@ -294,31 +294,31 @@ _HOW = struct.Struct("=QQQ")
 
 def open_how(folder: int, path: bytes, flags: int, mode: int, resolve: int) -> int:
     """openat2."""
-    return made(437, folder, path, _HOW.pack(flags, mode, resolve), _HOW.size)
+    return syscall(437, folder, path, _HOW.pack(flags, mode, resolve), _HOW.size)
 
 
 def file_system(fd: int) -> int:
     """The type number of the file system of an open file."""
     room = bytearray(120)
-    made(138, fd, (ctypes.c_char * len(room)).from_buffer(room))  # fstatfs
+    syscall(138, fd, (ctypes.c_char * len(room)).from_buffer(room))  # fstatfs
     return int.from_bytes(room[:8], "little")
 
 
 def rename(old: int, old_name: bytes, new: int, new_name: bytes, flags: int) -> None:
     """renameat2."""
-    made(316, old, old_name, new, new_name, flags)
+    syscall(316, old, old_name, new, new_name, flags)
 
 
 def link(fd: int, new: int, new_name: bytes) -> None:
     """A further name for an open file."""
-    made(265, AT_FDCWD, b"/proc/self/fd/%d" % fd, new, new_name, 0x400)
+    syscall(265, AT_FDCWD, b"/proc/self/fd/%d" % fd, new, new_name, 0x400)
 
 
 def keep_own_umask() -> None:
     """Give this thread a umask of its own."""
-    made(272, 0x200)  # unshare(CLONE_FS)
+    syscall(272, 0x200)  # unshare(CLONE_FS)
 
 
 def adopt_orphans() -> None:
     """Make this process adopt the orphans of its descendants."""
-    made(157, 36, 1, 0, 0, 0)  # prctl(PR_SET_CHILD_SUBREAPER)
+    syscall(157, 36, 1, 0, 0, 0)  # prctl(PR_SET_CHILD_SUBREAPER)

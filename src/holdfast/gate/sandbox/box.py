@@ -10,7 +10,7 @@ from holdfast.gate.sandbox import SOCKET_VARIABLE, SandboxError
 from holdfast.gate.sandbox.gaps.denied_writes import DeniedWrites
 from holdfast.gate.sandbox.gaps.gap_records import GapRecorder
 from holdfast.gate.sandbox.kernel.landlock import SCOPE_SIGNAL, Ruleset, support
-from holdfast.gate.sandbox.kernel.open_places import OpenPlaces, unmake
+from holdfast.gate.sandbox.kernel.open_places import OpenPlaces, remove_untouched
 from holdfast.gate.sandbox.runner.runner_folders import RunnerFolders
 from holdfast.gate.sandbox.runner.scratch_folder import sweep
 from holdfast.gate.sandbox.starting.restricted_start import start
@@ -47,8 +47,8 @@ def demand(instead: str = "") -> Support:
 class Sandbox:
     """What one command may write, and everything that this needs. Created once the grant exists.
 
-    Call `start` once, then `serve`, and `close` on every exit. A caller that polls several
-    descriptors anyway may wait with `serve` until `knock` is readable: few commands send a request.
+    Call `start` once, then `serve`, and `close` on every exit. A caller that polls anyway may wait
+    with `serve` until `first_request` is readable: few commands send a request.
     """
 
     def __init__(
@@ -170,10 +170,10 @@ class Sandbox:
             self.denied_writes.begin()
 
     @property
-    def knock(self) -> int:
+    def first_request(self) -> int:
         """Readable when a process inside sends the first request; -1 once requests are served."""
         assert self._runner_folders is not None
-        return self._runner_folders.knock
+        return self._runner_folders.first_request
 
     def serve(self) -> None:
         """Answer requests from inside, from now on."""
@@ -184,11 +184,11 @@ class Sandbox:
         """Stop answering, and remove what we created and the command left untouched: from now on
         another holder may have the files."""
         if self._runner_folders is not None:
-            self._runner_folders.quieten()
+            self._runner_folders.stop_serving()
         if self.denied_writes is not None:
             self.denied_writes.close()
         self._ruleset.close()
-        unmake(self._places.made)
+        remove_untouched(self._places.made)
         self._places.made.clear()
 
     def close(self) -> str:

@@ -336,18 +336,18 @@ class Launcher:
     def _listen(self, output: Output, sandbox: Sandbox | None, seconds: float) -> None:
         denied_writes = sandbox.denied_writes if sandbox is not None else None
         calls = denied_writes.ears if denied_writes is not None else []
-        knock = sandbox.knock if sandbox is not None else -1
+        first_request = sandbox.first_request if sandbox is not None else -1
         ears = [self.wake, *output.ears, *calls]
         if not self._deaf:
             ears.append(self.ear)
-        if knock >= 0:
-            ears.append(knock)
+        if first_request >= 0:
+            ears.append(first_request)
         ready, _, _ = select.select(ears, [], [], seconds)
         if denied_writes is not None and any(ear in ready for ear in calls):
             gaps = denied_writes.take()  # before everything else: a process waits for it
             if gaps:
                 self._say({"gaps": gaps})
-        if sandbox is not None and knock in ready:
+        if sandbox is not None and first_request in ready:
             sandbox.serve()
         if self.wake in ready:
             _empty(self.wake)
@@ -457,8 +457,8 @@ class _Attending:
         }
         if not launcher.is_deaf:
             found[launcher.ear] = launcher.hear
-        if self._runner_folders.knock >= 0:
-            found[self._runner_folders.knock] = lambda: self._runner_folders.serve(
+        if self._runner_folders.first_request >= 0:
+            found[self._runner_folders.first_request] = lambda: self._runner_folders.serve(
                 self._task.manager
             )
         return found

@@ -200,7 +200,7 @@ def _changes_mode(mode: int) -> Callable[[Found], None]:
 
 def _changes_owner(user: int, group: int) -> Callable[[Found], None]:
     def change(found: Found) -> None:
-        heard_calls.made(260, found.fd, b"", signed(user), signed(group), _EMPTY)
+        heard_calls.syscall(260, found.fd, b"", signed(user), signed(group), _EMPTY)
 
     return change
 
@@ -214,7 +214,7 @@ class _Times:
         self._times = times
 
     def __call__(self, found: Found) -> None:
-        heard_calls.made(280, found.fd, b"", self._times, _EMPTY)
+        heard_calls.syscall(280, found.fd, b"", self._times, _EMPTY)
 
 
 def _micro(caller: Caller, at: int) -> bytes | None:

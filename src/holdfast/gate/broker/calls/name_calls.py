@@ -98,7 +98,7 @@ class NameCalls:
     def _make_node(self, caller: Caller, found: Found, mode: int, device: int) -> None:
         with_lease = self._context.lease(caller, found)
         try:
-            heard_calls.made(259, found.folder, found.last, mode & 0xFFFF, device)
+            heard_calls.syscall(259, found.folder, found.last, mode & 0xFFFF, device)
         except OSError:
             self._context.undo(with_lease)
             raise
@@ -106,7 +106,7 @@ class NameCalls:
     def _make_link(self, caller: Caller, found: Found, target: bytes) -> None:
         fresh = self._context.lease(caller, found)
         try:
-            heard_calls.made(266, target, found.folder, found.last)
+            heard_calls.syscall(266, target, found.folder, found.last)
         except OSError:
             self._context.undo(fresh)
             raise
@@ -166,9 +166,9 @@ class NameCalls:
                 if fresh is not None:
                     taken.append(fresh)
             if first.folder >= 0 and not first.is_nameless:
-                heard_calls.made(265, first.folder, first.last, second.folder, second.last, 0)
+                heard_calls.syscall(265, first.folder, first.last, second.folder, second.last, 0)
             elif is_empty:
-                heard_calls.made(265, first.fd, b"", second.folder, second.last, _EMPTY)
+                heard_calls.syscall(265, first.fd, b"", second.folder, second.last, _EMPTY)
             else:
                 heard_calls.link(first.fd, second.folder, second.last)
         except BaseException:

@@ -283,7 +283,9 @@ def _open_it(found: Found, flags: int, mode: int) -> int:
 
 def _set_size(caller: Caller, found: Found, length: int) -> None:
     if not found.is_regular:
-        heard_calls.made(76, b"/proc/self/fd/%d" % found.fd, length)  # fails with the right error
+        heard_calls.syscall(
+            76, b"/proc/self/fd/%d" % found.fd, length
+        )  # fails with the right error
         return
     fd = _open_it(found, os.O_WRONLY, 0)
     try:

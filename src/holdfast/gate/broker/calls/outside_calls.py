@@ -81,7 +81,7 @@ class OutsideCalls:
         follow = not (flags & os.O_NOFOLLOW or (makes and flags & os.O_EXCL))
         try:
             caller = Caller(thread, lambda: self._listener.is_waiting(id))
-            if not self._trust.is_as_begun(caller):
+            if not self._trust.has_first_identity(caller):
                 return False
             folder = signed(given[folder_at]) if folder_at >= 0 else AT_FDCWD
             found = find(caller, folder, caller.text(given[path_at]), follow=follow, makes=makes)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from holdfast.gate.broker.places.path_lookup import Found
     from holdfast.manager.files.control_files import Control, Controls
 
-    Lend = Callable[[Caller, Found], "Lease | None"]
+    TakeLease = Callable[[Caller, Found], "Lease | None"]
 
 _BYTES_MAX = 1 << 20
 _HIGHEST = 1023
@@ -155,7 +155,7 @@ class ControlWrites:
     # Written in place
 
     def opened(
-        self, caller: Caller, found: Found, flags: int, mode: int, lend: Lend
+        self, caller: Caller, found: Found, flags: int, mode: int, take_lease: TakeLease
     ) -> Descriptor | None:
         """A descriptor of a copy; None if this is not a control file. Raises OSError."""
         links = found.status.st_nlink if found.status is not None else 1
@@ -166,7 +166,7 @@ class ControlWrites:
 
         if what in (EXECUTED, FIXED) or (not os.access(found.path, os.W_OK) and found.is_there):
             raise self._refused(found.path)
-        lend(caller, found)
+        take_lease(caller, found)
         text = b"" if flags & os.O_TRUNC else _bytes_of(found)
         number = _free_number(caller)
         folder = self._aside()
@@ -236,7 +236,7 @@ class ControlWrites:
     # Renamed over
 
     def published(
-        self, caller: Caller, first: Found, second: Found, flags: int, lend: Lend
+        self, caller: Caller, first: Found, second: Found, flags: int, take_lease: TakeLease
     ) -> bool:
         """Whether a rename was onto a control file, and was done here. Raises OSError if it is not
         permitted."""
@@ -254,7 +254,7 @@ class ControlWrites:
         why = self._why_not(second.path, what, old, new)
         if why is not None:
             raise self._refused(second.path, why)
-        lend(caller, second)
+        take_lease(caller, second)
         assert first.status is not None
         _replace(second.path, new, stat.S_IMODE(first.status.st_mode))
         os.unlink(first.name, dir_fd=first.folder)

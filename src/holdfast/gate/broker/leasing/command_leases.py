@@ -326,7 +326,7 @@ class Leases:
                 self._tell(lease.shown, id, f"the lease on {plain(lease.shown)} was taken away: "
                            "holdfast log shows by whom")  # fmt: skip
 
-    def look_after(self) -> None:
+    def find_lost_leases(self) -> None:
         """Find out which leases were taken away. Called now and then."""
         self.others.follow_if_behind()
 

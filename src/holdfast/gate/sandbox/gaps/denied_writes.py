@@ -37,7 +37,7 @@ import struct
 from holdfast.gate.guard.tool_caches import is_cache
 from holdfast.gate.sandbox.gaps.temp_names import is_temporary, stands_in_for
 from holdfast.gate.sandbox.kernel.landlock import MAKE_REG, REMOVE_FILE, TRUNCATE, WRITE_FILE
-from holdfast.gate.sandbox.kernel.seccomp import Filter, Listener, hand_over
+from holdfast.gate.sandbox.kernel.seccomp import Filter, Listener, send_listener
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,11 +121,11 @@ class DeniedWrites:
     def enter(self) -> None:
         """Install the filter and pass its listener to the parent, if the kernel supports it."""
         if self._filter is not None:
-            hand_over(self._filter, self._theirs)
+            send_listener(self._filter, self._theirs)
 
     @property
     def line(self) -> int:
-        """The child's end of the socket on which the listener arrives: see `seccomp.hand_over`."""
+        """The child's end of the socket, for `seccomp.send_listener`."""
         return self._theirs.fileno()
 
     def begin(self) -> None:

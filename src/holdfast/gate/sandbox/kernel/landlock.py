@@ -125,7 +125,7 @@ def support() -> Support:
     if os.uname().machine.startswith(_NUMBERED_OTHERWISE):
         return Support(0, f"Holdfast does not know how to call Landlock on {os.uname().machine}")
     try:
-        call = kernel()
+        call = syscall()
         abi = call(_CREATE_RULESET, None, 0, _VERSION_FLAG)
     except OSError as error:
         why = _WHY.get(error.errno or 0, f"the kernel refused Landlock: {error.strerror}")
@@ -144,7 +144,7 @@ class Ruleset:
     def __init__(self, abi: int, *, scoped: int = 0) -> None:
         """`scoped` is what does not leave the sandbox, if this version supports scopes."""
         self.handled: Final = rights(abi)
-        self._call = kernel()
+        self._call = syscall()
         prctl()  # now, so that a child finds it
         attributes = self.handled.to_bytes(8, sys.byteorder)
         if scoped and abi >= ABI_OF_SCOPES:
@@ -153,7 +153,7 @@ class Ruleset:
         try:
             self._fd = self._call(_CREATE_RULESET, attributes, len(attributes), 0)
         except OSError as error:
-            raise trouble("cannot make a ruleset", error) from error
+            raise sandbox_error("cannot make a ruleset", error) from error
         os.set_inheritable(self._fd, False)
 
     def open(self, fd: int, allowed: int) -> None:
@@ -188,10 +188,10 @@ def restrict(ruleset: int) -> None:
     """Restrict this process and everything that it starts, permanently, by the descriptor of a
     ruleset."""
     prctl()(SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    kernel()(_RESTRICT_SELF, ruleset, 0)
+    syscall()(_RESTRICT_SELF, ruleset, 0)
 
 
-def trouble(what: str, error: OSError) -> SandboxError:
+def sandbox_error(what: str, error: OSError) -> SandboxError:
     """A SandboxError for what the kernel refused."""
     return SandboxError(
         f"{what}: {error.strerror or type(error).__name__}",
@@ -199,7 +199,7 @@ def trouble(what: str, error: OSError) -> SandboxError:
     )
 
 
-def kernel() -> Callable[..., int]:
+def syscall() -> Callable[..., int]:
     """The function that makes a system call by number. Raises OSError with the kernel's error."""
     return _call("syscall", "c_long")
 

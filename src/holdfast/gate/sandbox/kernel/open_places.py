@@ -42,7 +42,7 @@ DEVICES = (
 _devices: list[str] = []
 
 
-class Made(Value):
+class Created(Value):
     """Something that we created so that it can be opened: a file, or a folder above one."""
 
     __slots__ = ("changed", "device", "folder", "inode", "path")
@@ -60,9 +60,9 @@ class Made(Value):
         return [self.path, self.folder, self.device, self.inode, self.changed]
 
 
-def _made(path: str, status: os.stat_result) -> Made:
+def _created(path: str, status: os.stat_result) -> Created:
     folder = stat.S_ISDIR(status.st_mode)
-    return Made(path, folder, status.st_dev, status.st_ino, status.st_mtime_ns)
+    return Created(path, folder, status.st_dev, status.st_ino, status.st_mtime_ns)
 
 
 class OpenPlaces:
@@ -75,7 +75,7 @@ class OpenPlaces:
         self._rule = rule
         #: The rights on each file and folder, by device and inode.
         self.opened: dict[tuple[int, int], int] = {}
-        self.made: list[Made] = []
+        self.made: list[Created] = []
         #: What the settings list and does not exist.
         self.missing: list[str] = []
 
@@ -121,14 +121,14 @@ class OpenPlaces:
                 os.mkdir(one)
             except FileExistsError:
                 continue  # another sandbox just created it, for a file of its own
-            self.made.append(_made(one, os.lstat(one)))
+            self.made.append(_created(one, os.lstat(one)))
         try:
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         except FileExistsError:
             return
         try:
             os.utime(fd, ns=(UNTOUCHED_NS, UNTOUCHED_NS))
-            self.made.append(_made(path, os.fstat(fd)))
+            self.made.append(_created(path, os.fstat(fd)))
         finally:
             os.close(fd)
 
@@ -267,7 +267,7 @@ def _refused(path: str, error: OSError) -> SandboxError:
     )
 
 
-def unmake(made: Iterable[Made]) -> None:
+def remove_untouched(made: Iterable[Created]) -> None:
     """Remove what is untouched since we created it, the last first. Everything else stays."""
     for one in reversed(list(made)):
         try:

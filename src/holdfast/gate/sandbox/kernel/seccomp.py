@@ -26,7 +26,7 @@ import struct
 import sys
 
 from holdfast.core.model import Value
-from holdfast.gate.sandbox.kernel.landlock import SET_NO_NEW_PRIVS, kernel, prctl
+from holdfast.gate.sandbox.kernel.landlock import SET_NO_NEW_PRIVS, prctl, syscall
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -144,14 +144,14 @@ class Filter:
             _programs[make] = make(machine)
         steps = make if isinstance(make, bytes) else _programs[make]
         self.steps: Final = steps
-        self._call = kernel()
+        self._call = syscall()
         self._prctl = prctl()
         self._number = machine.seccomp
         self._steps = ctypes.create_string_buffer(steps, len(steps))
         where = ctypes.addressof(self._steps)
         self._arguments = struct.pack("@HP", len(steps) // 8, where)
 
-    def put_on(self) -> int:
+    def install(self) -> int:
         """Install it on this process and everything that it starts, none of which can gain
         privileges from now on. Returns its listener. Raises OSError."""
         self._prctl(SET_NO_NEW_PRIVS, 1, 0, 0, 0)
@@ -159,11 +159,11 @@ class Filter:
         return self._call(self._number, _SET_MODE_FILTER, flags, self._arguments)
 
 
-def hand_over(filter: Filter, line: socket, *, is_needed: bool = False) -> None:
+def send_listener(filter: Filter, line: socket, *, is_needed: bool = False) -> None:
     """Install a filter, and send its listener through a socket. If the kernel refuses, the command
     runs without the filter and no call is reported; if `is_needed`, this raises OSError instead."""
     try:
-        fd = filter.put_on()
+        fd = filter.install()
     except OSError:
         if is_needed:
             raise
@@ -255,7 +255,7 @@ def _try(filter: Filter) -> None:
     """In a child: never returns. Its exit code is the kernel's error number."""
     number = errno.EPERM
     try:
-        filter.put_on()
+        filter.install()
         number = 0
     except OSError as error:
         number = error.errno or number

@@ -80,7 +80,7 @@ class LedgerSocket:
             ) from error
 
     @property
-    def knock(self) -> int:
+    def first_request(self) -> int:
         """Readable when a client has connected; -1 while requests are being answered."""
         return self._ear.fileno() if self._thread is None else -1
 

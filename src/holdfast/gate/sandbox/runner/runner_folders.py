@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from holdfast.core.model import Holder
-    from holdfast.gate.sandbox.kernel.open_places import Made
+    from holdfast.gate.sandbox.kernel.open_places import Created
     from holdfast.gate.sandbox.runner.ledger_socket import Question
     from holdfast.manager.manager import LockManager
 
@@ -62,11 +62,11 @@ class RunnerFolders:
         return self._is_clear and os.path.isdir(self.tmp) and os.path.exists(self.socket)
 
     @property
-    def knock(self) -> int:
+    def first_request(self) -> int:
         """Readable when a process inside sends the first request; -1 once requests are served."""
-        return self._service.knock
+        return self._service.first_request
 
-    def note(self, made: Iterable[Made]) -> None:
+    def note(self, made: Iterable[Created]) -> None:
         """Record what has to be removed after us, in case we are killed."""
         found = list(made)
         if found or self._noted:
@@ -82,14 +82,14 @@ class RunnerFolders:
         """Answer requests from inside, from now on."""
         self._service.start(manager)
 
-    def quieten(self) -> bool:
+    def stop_serving(self) -> bool:
         """Stop answering. False if an answer is in progress and does not finish."""
         return self._service.rest()
 
     def clear(self) -> bool:
         """Remove everything of a command, which has ended and whose files are removed. False if
         that fails: then no other command may start here."""
-        self._is_clear = self.quieten() and self._scratch.empty() and self._forget()
+        self._is_clear = self.stop_serving() and self._scratch.empty() and self._forget()
         return self._is_clear
 
     def _forget(self) -> bool:

@@ -23,7 +23,7 @@ import time
 from holdfast.core import codec
 from holdfast.core.file_times import is_settled
 from holdfast.gate.sandbox import SandboxError
-from holdfast.gate.sandbox.kernel.open_places import Made, unmake
+from holdfast.gate.sandbox.kernel.open_places import Created, remove_untouched
 from holdfast.manager.files.replace_file import replace_file
 from holdfast.manager.owners.liveness import is_dead
 
@@ -63,7 +63,7 @@ class ScratchFolder:
                 hint="TMPDIR must name a writable folder",
             ) from error
 
-    def note(self, holder: Holder, made: Iterable[Made]) -> None:
+    def note(self, holder: Holder, made: Iterable[Created]) -> None:
         """Record the owner and what has to be removed, in case we are killed."""
         text = codec.dumps(
             {
@@ -143,7 +143,7 @@ def _sweep(path: str) -> bool:
             made = _if_dead(path, codec.loads(file.read(_OWNER_BYTES_MAX)))
             if made is None:
                 return False
-            unmake(made)
+            remove_untouched(made)
             return _remove(path)
     except (OSError, ValueError, TypeError, LookupError):
         return False  # another process is cleaning up, or it was never finished: leave it alone
@@ -158,7 +158,7 @@ def _was_empty(path: str) -> bool:
     return True
 
 
-def _if_dead(path: str, data: Any) -> list[Made] | None:
+def _if_dead(path: str, data: Any) -> list[Created] | None:
     """What a runner had created, if it is proven dead with all processes that it started."""
     witness, marks = codec.witness_from_list(data["witness"]), tuple(data["marks"])
     if witness is None:
@@ -166,7 +166,7 @@ def _if_dead(path: str, data: Any) -> list[Made] | None:
     if not is_dead(witness, marks):
         _owners[path] = (witness, marks)
         return None
-    return [Made(*fields) for fields in data["made"]]
+    return [Created(*fields) for fields in data["made"]]
 
 
 def _remove(path: str) -> bool:

@@ -6,10 +6,10 @@ import os
 
 from holdfast.gate.sandbox.starting import fork_server
 from holdfast.gate.sandbox.starting.restricted_start import (
-    grief,
     likely_program,
     read_note,
     refuse_null,
+    start_error,
 )
 from holdfast.manager import helper_process
 from holdfast.manager.helper_process import GoneError, Helper
@@ -81,7 +81,7 @@ def _born(note: bytes) -> int:
     if trouble:
         if pid:
             os.waitpid(pid, 0)
-        raise grief(trouble)
+        raise start_error(trouble)
     if not pid:
         raise GoneError
     return pid

@@ -30,8 +30,8 @@ from _signal import (  # type: ignore[import-not-found]
 )
 from _socket import AF_UNIX, SOCK_STREAM, socket
 
-from holdfast.gate.sandbox.kernel.landlock import kernel, prctl, restrict
-from holdfast.gate.sandbox.kernel.seccomp import Filter, hand_over
+from holdfast.gate.sandbox.kernel.landlock import prctl, restrict, syscall
+from holdfast.gate.sandbox.kernel.seccomp import Filter, send_listener
 from holdfast.gate.sandbox.starting.restricted_start import (
     EXECUTING,
     NOT_STARTED,
@@ -64,7 +64,7 @@ def main() -> None:
     """Start processes until the runner closes the connection."""
     gc.disable()  # there are no cycles here, and searching for them would touch every page
     line = socket(AF_UNIX, SOCK_STREAM, 0, 0)
-    call = kernel()
+    call = syscall()
     prctl()  # now, so that the new ones find it
     filters: dict[bytes, Filter] = {}
     try:
@@ -110,7 +110,7 @@ def _become(
         if has_ruleset:
             restrict(descriptors[3])
         if outlet is not None and filter is not None:
-            hand_over(filter, outlet, is_needed=bool(steps))
+            send_listener(filter, outlet, is_needed=bool(steps))
         stage = EXECUTING
         for one in IGNORED_BY_PYTHON:
             signal(one, SIG_DFL)

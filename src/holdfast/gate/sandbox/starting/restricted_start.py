@@ -19,7 +19,7 @@ from _signal import (  # type: ignore[import-not-found]
     signal,
 )
 
-from holdfast.gate.sandbox.kernel.landlock import trouble
+from holdfast.gate.sandbox.kernel.landlock import sandbox_error
 from holdfast.manager.owners.variables import for_agents
 
 TYPE_CHECKING = False
@@ -62,7 +62,7 @@ def start(
         os.close(heard)
     if note:
         os.waitpid(child, 0)
-        raise grief(note)
+        raise start_error(note)
     return child
 
 
@@ -73,12 +73,12 @@ def refuse_null(words: Iterable[str], variables: Mapping[str, str]) -> None:
             raise ValueError("embedded null byte")
 
 
-def grief(note: bytes) -> Exception:
+def start_error(note: bytes) -> Exception:
     """The exception for a child's report: the stage at which it failed, and the error number."""
     number = int(note[1:])
     error = OSError(number, os.strerror(number))  # Python chooses the subclass for the number
     if note[:1] == RESTRICTING:
-        return trouble("cannot restrict the command", error)
+        return sandbox_error("cannot restrict the command", error)
     return error
 
 
