@@ -52,7 +52,7 @@ def test_seed004_35_a_task_completes_what_it_can_and_its_gaps_are_told(
     assert not (checkout.root / "new.txt").exists()
     assert named(answer.json["gaps"]) == WANTED
     again = checkout.type("dispatch", "tasks.toml")
-    assert "does not declare it: b.txt, new.txt; see: holdfast gaps" in again.out
+    assert "refused writes to undeclared files: b.txt, new.txt; see: holdfast gaps" in again.out
     found = checkout.type("gaps", "--json").json
     assert (found["gaps"], named(found["tasks"])) == ([], WANTED)
     shown = checkout.type("gaps").out

@@ -676,6 +676,10 @@ def test_a_section_whose_process_was_killed_inside_was_entered(tmp_path: Path) -
     assert operation.section == (operation.answered, operation.answered)
 
 
+#: `histories` is a package beside the tests.
+TESTS = Path(__file__).parents[1]
+
+
 def test_a_recorded_history_is_checked_by_a_command(tmp_path: Path) -> None:
     journal = Journal(tmp_path, "one")
     asked = journal.invoke("try_acquire", holder="me", wants=[["x", "w"]], ttl=None)
@@ -684,7 +688,7 @@ def test_a_recorded_history_is_checked_by_a_command(tmp_path: Path) -> None:
     def checked(*more: str) -> tuple[int, str]:
         done = subprocess.run(
             [sys.executable, "-m", "histories", str(tmp_path), *more],
-            capture_output=True, text=True, timeout=60, check=False,
+            capture_output=True, text=True, timeout=60, check=False, cwd=TESTS,
         )  # fmt: skip
         return done.returncode, done.stdout
 
