@@ -122,7 +122,7 @@ def test_a_hook_of_an_older_form_that_fails_lets_everything_pass_and_is_found(
     found = here.doctor(code=1)
     for client in ("claude", "codex"):
         assert "it ended with 1" in found[client, EDIT]["detail"]
-        assert "is of an older form" in found[client, "hooks"]["detail"]
+        assert "has an older form" in found[client, "hooks"]["detail"]
 
 
 def test_a_command_that_is_not_there_is_found(here: Clinic) -> None:
@@ -244,7 +244,7 @@ def test_a_hook_manager_is_named_that_stashes_what_cannot_be_hidden_from_it(
     told = found.get(("git", "commits"), {"state": "", "detail": ""})
     if text.startswith("overcommit"):
         assert told["state"] == "note"
-        assert "overcommit puts everybody's unstaged work aside" in told["detail"]
+        assert "overcommit stashes all unstaged work" in told["detail"]
     else:
         assert told["state"] == ""
 

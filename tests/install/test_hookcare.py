@@ -87,7 +87,7 @@ def test_a_hook_that_was_replaced_is_repaired_at_the_next_event_and_the_user_is_
     bob.edit("b.py")
     replace(repo)
     said = told(ann, event, **more)
-    assert ".git/hooks/pre-commit was replaced by another one" in said
+    assert ".git/hooks/pre-commit was replaced by another hook" in said
     assert "in place again" in said
     assert states(repo) == {"installed"}
     assert "git's hooks" not in told(ann, event, **more), "once"

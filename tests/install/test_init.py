@@ -348,7 +348,7 @@ def test_what_switches_all_hooks_off_is_told(
 ) -> None:
     (here.root / file).parent.mkdir()
     (here.root / file).write_text(text)
-    assert f"{file} switches all hooks off" in here.init("--client", client).err
+    assert f"{file} disables all hooks" in here.init("--client", client).err
     answer = here.hold("init", "--check")
     assert answer.code == 1
     assert told in answer.out
@@ -389,9 +389,9 @@ def test_settings_that_cannot_be_meant_are_refused_first(here: Installation) -> 
     [
         ("raise SystemExit(1)", "ended with 1"),
         ("import no_such_module", "no_such_module"),
-        ("print('hello')", "what no client understands"),
+        ("print('hello')", "its output is not valid"),
         ("import time; time.sleep(60)", "did not answer within 5 s"),
-        (None, "is not complete"),
+        (None, "is incomplete"),
     ],
 )
 def test_a_command_that_does_not_work_is_never_written(
@@ -424,7 +424,7 @@ def test_a_dangling_link_is_refused(here: Installation) -> None:
     here.claude.symlink_to("/nowhere/settings.json")
     answer = here.hold("init", "--client", "claude")
     assert answer.code == 1
-    assert "a link to what is not there" in answer.err
+    assert "a link to a missing file" in answer.err
 
 
 def planned(here: Installation) -> plans.Plan:

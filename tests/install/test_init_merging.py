@@ -166,16 +166,16 @@ def test_what_a_client_has_written_anew_loses_only_our_hooks() -> None:
         ('{\n  "a": [1, 2,],\n}', "comma before the closing bracket", 2),
         ('{\n  "a": 1,\n}', "comma before the closing bracket", 3),
         ('{"a": 1', "ends too early", 1),
-        ("{'a': 1}", "not expected", 1),
-        ('{"a": NaN}', "not expected", 1),
-        ('{"a": 01}', "not expected", 1),
+        ("{'a': 1}", "unexpected", 1),
+        ('{"a": NaN}', "unexpected", 1),
+        ('{"a": 01}', "unexpected", 1),
         ('{"a": "x\ny"}', "control character", 1),
-        ('{} {}', "not expected", 1),
-        ("[]", "no object", 0),
-        ('{"hooks": []}', "no object", 0),
+        ('{} {}', "unexpected", 1),
+        ("[]", "not an object", 0),
+        ('{"hooks": []}', "not an object", 0),
         ('{"hooks": {}, "hooks": {}}', "twice", 0),
         ('{"hooks": {"Stop": [], "Stop": []}}', "twice", 0),
-        ('{"hooks": {"Stop": {}}}', "no list", 0),
+        ('{"hooks": {"Stop": {}}}', "not a list", 0),
         ("[" * 100_000, "nested too deeply", 1),
     ],
     ids=lambda value: str(value)[:20],
@@ -193,7 +193,7 @@ def test_differences_are_told_in_words() -> None:
     [told] = client_hooks.differences(text.replace("240", "60", 1), WANTED)
     assert told == "the hook for PreToolUse has timeout = 60, not 240"
     [told] = client_hooks.differences(text.replace("Write|Edit", "Write"), WANTED)
-    assert "is for 'Write'" in told
+    assert "matches 'Write'" in told
     [told] = client_hooks.differences(text.replace('"waiting"', '"idle"'), WANTED)
     assert told == "the hook for Stop has statusMessage = 'idle', not 'waiting'"
     [told] = client_hooks.differences(text.replace('"type"', '"async": true, "type"', 1), WANTED)

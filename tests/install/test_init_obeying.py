@@ -52,7 +52,7 @@ def here(tmp_path: Path, stub_site: Site) -> Installation:
         (NEW_AND_CURIOUS, True, True, ""),
         (OPEN, True, False, ""),
         (OLD, False, False, ""),
-        (BROKEN, False, False, "ended with 3, without a hook"),
+        (BROKEN, False, False, "ended with 3 and ran no hook"),
     ],
 )
 def test_a_client_is_known_by_what_it_does(

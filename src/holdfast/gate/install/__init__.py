@@ -1,4 +1,4 @@
-"""`holdfast init`: hooks in other programs' settings, merged in, and taken out without a trace.
+"""`holdfast init`: hooks in other programs' settings, merged in, and removed without a trace.
 
     installed_clients   which clients are in use, and where their settings are
     hook_command        the command of a hook, tried before it is written

@@ -1,4 +1,4 @@
-"""Files that belong to somebody else: read to the byte, replaced at once, kept before."""
+"""Files of clients and users: read to the byte, backed up, and replaced atomically."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 
 class Change(Value):
-    """One file from one text to another. None means that there is no file.
+    """A change of one file's text. None means that there is no file.
 
-    `name` is how people call it, `client` whose settings it is: a client's name, or `git`.
+    `name` is shown to people; `client` says whose settings it is: a client's name, `exclude` or
+    `commands`.
     """
 
     __slots__ = ("client", "name", "new", "old", "path")
@@ -30,11 +31,11 @@ class Change(Value):
 
     @property
     def is_change(self) -> bool:
-        """Whether there is anything to do."""
+        """Whether the two texts differ."""
         return self.old != self.new
 
     def diff(self) -> str:
-        """What changes, as a patch."""
+        """The change as a patch."""
         from difflib import unified_diff
 
         old, new = self.old or "", self.new or ""
@@ -55,14 +56,14 @@ def _lines(text: str) -> list[str]:
 
 
 def read(path: str, name: str) -> str | None:
-    """The text of a file, None if there is none. Raises InstallError if it is no text."""
+    """The text of a file, None if there is none. Raises InstallError if it is not text."""
     try:
         with open(path, "rb") as file:
             data = file.read()
     except FileNotFoundError:
         if os.path.islink(path):
             raise InstallError(
-                f"{name} is a link to what is not there: {os.readlink(path)}",
+                f"{name} is a link to a missing file: {os.readlink(path)}",
                 hint="repair or remove the link, then try again; nothing was written",
                 path=path,
             ) from None
@@ -76,11 +77,11 @@ def read(path: str, name: str) -> str | None:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise InstallError(
-            f"{name}, line {line}: this is not UTF-8", hint=_NOTHING, path=path, line=line
+            f"{name}, line {line}: the file is not UTF-8", hint=_NOTHING, path=path, line=line
         ) from error
 
 
-_NOTHING = "see to that and try again; nothing was written"
+_NOTHING = "correct it and try again; nothing was written"
 
 
 def write(change: Change) -> None:
@@ -111,7 +112,7 @@ def _replace(path: str, data: bytes) -> None:
 
 
 def keep(folder: str, change: Change) -> str:
-    """Keep the old text below a folder; where. Empty if there is nothing to keep."""
+    """Back up the old text below a folder; returns the path, empty if there was no file."""
     if change.old is None:
         return ""
     name = change.name.lstrip("/").replace("../", "")

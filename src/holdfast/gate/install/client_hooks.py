@@ -1,8 +1,9 @@
-"""Our hooks in a client's settings: put in, looked at, taken out; what others put there stays.
+"""Our hooks in a client's settings: added, compared, removed; all other entries stay.
 
 Claude Code and Codex read the same form: under `hooks`, for each event a list of groups, each with
-a `matcher` and a list of handlers. Ours are known by what they run, `holdfast/gate/hook.py`,
-whichever installation of Holdfast wrote them, so an older one is replaced and never doubled.
+a `matcher` and a list of handlers. Ours are recognised by the script they run,
+`holdfast/gate/hook.py`, whichever installation wrote them, so an older one is replaced and never
+duplicated.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Wanted(Value):
         self.field: Final = field
 
     def group(self) -> dict[str, Any]:
-        """As it stands in the list of its event, with nobody else's command beside it."""
+        """Its entry in the list of its event, with no other command beside it."""
         return {
             **({} if self.matcher is None else {"matcher": self.matcher}),
             "hooks": [self.handler],
@@ -49,7 +50,7 @@ class Wanted(Value):
 
 
 class Unusable(ValueError):
-    """Settings that cannot be merged with: where, and what is the matter there."""
+    """Settings that cannot be merged with: the place, and the reason."""
 
     def __init__(self, what: str, line: int = 0, column: int = 0) -> None:
         super().__init__(what)
@@ -57,7 +58,7 @@ class Unusable(ValueError):
         self.column = column
 
 
-# Putting in
+# Adding
 
 
 def merged(text: str, wanted: list[Wanted]) -> str:
@@ -75,8 +76,8 @@ def merged(text: str, wanted: list[Wanted]) -> str:
     new = text
     for one in wanted:
         new = _with(new, one)
-    if not _is_as_meant(text, new, wanted):  # it is somebody's own file
-        raise Unusable("the hooks cannot be put into it without changing more than them")
+    if not _is_as_meant(text, new, wanted):  # the file is the user's own
+        raise Unusable("the hooks cannot be added without changing other entries")
     return new
 
 
@@ -88,7 +89,7 @@ def _with(text: str, one: Wanted) -> str:
     if groups is None:
         return json_text.added(text, hooks, [one.group()], name=one.event)
     if groups.kind != "array":
-        raise Unusable(f'"hooks", "{one.event}" is no list')
+        raise Unusable(f'"hooks", "{one.event}" is not a list')
     ours = _ours(text, groups)
     if len(ours) == 1:
         group = groups.parts[ours[0][0]]
@@ -105,14 +106,14 @@ def _with(text: str, one: Wanted) -> str:
 
 
 def _is_as_meant(old: str, new: str, wanted: list[Wanted]) -> bool:
-    """Whether the new text has these hooks of ours, and of others what the old one has."""
+    """Whether the new text has these hooks of ours, and the same other entries as the old one."""
     found = found_hooks(new)
     meant = {one.event: one.group() for one in wanted}
     return len(found) == len(meant) and dict(found) == meant and _others(old) == _others(new)
 
 
 def _others(text: str) -> tuple[Any, dict[str, Any]]:
-    """What is not ours in the settings, and not empty."""
+    """The settings without our hooks and without empty lists."""
     data = json_text.value(text, root_of(text))
     hooks = data.pop("hooks", {})
     kept: dict[str, Any] = {}
@@ -130,11 +131,11 @@ def _others(text: str) -> tuple[Any, dict[str, Any]]:
     return data, kept
 
 
-# Looking
+# Comparing
 
 
 def found_hooks(text: str) -> list[tuple[str, dict[str, Any]]]:
-    """Our hooks in the settings: each event with the group as it stands there. Raises Unusable."""
+    """Our hooks in the settings: each event with its group. Raises Unusable."""
     found: list[tuple[str, dict[str, Any]]] = []
     hooks = _hooks(text) if text.strip() else None
     for event, groups in zip(hooks.names, hooks.parts, strict=True) if hooks is not None else ():
@@ -144,7 +145,7 @@ def found_hooks(text: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 def differences(text: str, wanted: list[Wanted]) -> list[str]:
-    """What is not as it should be, in words. Raises Unusable."""
+    """The differences from the wanted hooks, as sentences. Raises Unusable."""
     told: list[str] = []
     found = found_hooks(text)
     for one in wanted:
@@ -152,7 +153,7 @@ def differences(text: str, wanted: list[Wanted]) -> list[str]:
         if not groups:
             told.append(f"the hook for {one.event} is missing")
         elif len(groups) > 1:
-            told.append(f"the hook for {one.event} is there {len(groups)} times")
+            told.append(f"the hook for {one.event} occurs {len(groups)} times")
         else:
             told += _differences(groups[0], one)
     known = {one.event for one in wanted}
@@ -170,25 +171,25 @@ def _differences(group: dict[str, Any], one: Wanted) -> list[str]:
     found, meant = next(filter(is_ours, group["hooks"])), one.handler
     hook = f"the hook for {one.event}"
     if one.event == GUARDED and not is_closed(found):
-        told.append(f"{hook} is of an older form: if it fails, every edit passes")
+        told.append(f"{hook} has an older form: if it fails, every edit passes")
     elif any(found.get(name) != meant.get(name) for name in ("command", ARGUMENTS)):
         told.append(f"{hook} runs another command: {shown(found)}")
     for field in (one.field, ON_FAILURE, STATUS):
         if found.get(field) != meant.get(field) and not (field == ON_FAILURE and told):
             told.append(f"{hook} has {field} = {found.get(field)!r}, not {meant.get(field)!r}")
     if group.get("matcher") != one.matcher:
-        told.append(f"{hook} is for {group.get('matcher')!r}, not {one.matcher!r}")
+        told.append(f"{hook} matches {group.get('matcher')!r}, not {one.matcher!r}")
     return told or [f"{hook} has been changed"]
 
 
-# Taking out
+# Removing
 
 
 def stripped(text: str, before: Mapping[str, Any] | None) -> str:
     """The settings without our hooks. Raises Unusable.
 
-    What became empty by that goes too, unless it was there `before`, which is the settings' value
-    from before our first hook. Without hooks of ours it comes back as it is.
+    Entries that become empty go too, unless they were there `before`: the settings' value from
+    before our first hook. Settings without hooks of ours are returned unchanged.
     """
     if not found_hooks(text):
         return text
@@ -207,7 +208,8 @@ def stripped(text: str, before: Mapping[str, Any] | None) -> str:
 
 
 def _without(text: str, event: str, *, made: bool) -> str:
-    """Without our hooks for one event; without the event if nothing is left and we `made` it."""
+    """The text without our hooks for one event; without the event too if that is empty then and we
+    `made` it."""
     touched = False
     while True:
         hooks = _hooks(text)
@@ -239,12 +241,12 @@ def root_of(text: str) -> Node:
     except NotJson as error:
         raise Unusable(str(error), error.line, error.column) from error
     if root.kind != "object":
-        raise Unusable("it is no object")
+        raise Unusable("it is not an object")
     return root
 
 
 def _hooks(text: str) -> Node | None:
-    """The `hooks` of the settings, if they are there and of the form that we know."""
+    """The `hooks` of the settings, if there are any of a form that we know."""
     root = root_of(text)
     hooks = root.member("hooks")
     if hooks is None:
@@ -252,18 +254,18 @@ def _hooks(text: str) -> Node | None:
     if root.names.count("hooks") > 1:
         raise Unusable('it has "hooks" twice')
     if hooks.kind != "object":
-        raise Unusable('"hooks" is no object')
+        raise Unusable('"hooks" is not an object')
     for event, groups in zip(hooks.names, hooks.parts, strict=True):
         if hooks.names.count(event) > 1:
             raise Unusable(f'it has "hooks" for "{event}" twice')
-        # Codex keeps other things there too; what is not ours need not be of our form.
+        # Codex keeps other entries there too, which need not have the form of ours.
         if groups.kind != "array" and SCRIPT in text[groups.start : groups.end]:
-            raise Unusable(f'"hooks", "{event}" is no list')
+            raise Unusable(f'"hooks", "{event}" is not a list')
     return hooks
 
 
 def _ours(text: str, groups: Node) -> list[tuple[int, int]]:
-    """Where ours are in the list of an event: the number of the group, and of the handler."""
+    """The places of ours in the list of an event: the numbers of the group and of the handler."""
     found = []
     for at, group in enumerate(groups.parts):
         handlers = group.member("hooks") if group.kind == "object" else None

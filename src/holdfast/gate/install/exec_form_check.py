@@ -1,12 +1,12 @@
-"""Whether the Claude Code that is installed obeys the form in which our hooks are written.
+"""Whether the installed Claude Code supports the form in which our hooks are written.
 
-It is tried, not looked up by version: the program runs once in an empty folder with a hook in exec
-form that leaves a mark and fails, and with `onFailure: block` on it. If the form is obeyed the mark
-is there; if the failure blocks, the client ends without asking its model. The model is a socket of
-ours, and nothing of the user's is read: home and settings are empty.
+This is tested, not derived from the version: the program runs once in an empty folder with a hook
+in exec form that leaves a mark and fails, with `onFailure: block`. If the form is supported the
+mark is there; if the failure blocks, the client ends without calling its model. The model is a
+local socket, and the client reads none of the user's files: home and settings are empty.
 
-That a failing hook blocks a prompt is what is seen here. That it blocks an edit in the same way is
-shown by the tests with the real client.
+This shows that a failing hook blocks a prompt. That it blocks an edit in the same way is shown by
+the tests with the real client.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _UPDATE = "update Claude Code: claude update"
 
 
 class Obeyed(Value):
-    """What was seen of a client. `why` says why nothing could be seen."""
+    """The result of the test. `why` is the reason if there is no result."""
 
     __slots__ = ("blocks", "exec_form", "program", "why")
 
@@ -52,7 +52,7 @@ class Obeyed(Value):
 
     @property
     def problem(self) -> str:
-        """What a user has to know, or nothing."""
+        """The problem as a sentence for the user; empty if there is none."""
         if self.why:
             return ""
         if not self.exec_form:
@@ -66,12 +66,12 @@ class Obeyed(Value):
 
     @property
     def fix(self) -> str:
-        """What to do about it."""
+        """The step that solves the problem."""
         return _UPDATE
 
 
 def tried(environ: Mapping[str, str]) -> Obeyed | None:
-    """What the Claude Code on the path does; None if there is none."""
+    """The result for the Claude Code on the path; None if there is none."""
     program = shutil.which(PROGRAM, path=environ.get("PATH"))
     if program is None:
         return None
@@ -80,7 +80,7 @@ def tried(environ: Mapping[str, str]) -> Obeyed | None:
         with create_server(("127.0.0.1", 0)) as model:
             return _tried(os.path.abspath(program), os.path.realpath(folder), model, environ)
     except OSError as error:
-        return Obeyed(program, why=f"it could not be tried: {error.strerror or error}")
+        return Obeyed(program, why=f"it could not be tested: {error.strerror or error}")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -110,7 +110,7 @@ def _tried(program: str, folder: str, model: socket, environ: Mapping[str, str])
     if asked is None:
         return Obeyed(program, why=f"{program} -p did not end within {PATIENCE_SECONDS:g} s")
     if not asked and not left_mark:
-        return Obeyed(program, why=f"{program} -p ended with {process.returncode}, without a hook")
+        return Obeyed(program, why=f"{program} -p ended with {process.returncode} and ran no hook")
     return Obeyed(program, exec_form=left_mark, blocks=left_mark and not asked)
 
 
@@ -130,7 +130,7 @@ def _environment(folder: str, port: int, environ: Mapping[str, str]) -> dict[str
 
 
 def _asks_model(process: subprocess.Popen[bytes], model: socket) -> bool | None:
-    """Whether a client asks its model before it ends; None if it does neither in time."""
+    """Whether a client calls its model before it ends; None if it does neither in time."""
     deadline = monotonic() + PATIENCE_SECONDS
     while monotonic() < deadline:
         ended = process.poll() is not None
@@ -142,7 +142,7 @@ def _asks_model(process: subprocess.Popen[bytes], model: socket) -> bool | None:
                     if connection.recv(len(_MODEL)).startswith(_MODEL):
                         return True
                     connection.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
-                except OSError:  # it only tried whether there is anything
+                except OSError:  # the client only probed the port
                     continue
         elif ended:
             return False
@@ -150,7 +150,7 @@ def _asks_model(process: subprocess.Popen[bytes], model: socket) -> bool | None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End it with whatever it has started."""
+    """End a process and all that it started."""
     if process.returncode is None:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()

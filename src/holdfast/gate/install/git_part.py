@@ -1,4 +1,4 @@
-"""git's own hooks, as far as `init` has to do with them: in words for people."""
+"""git's own hooks as `init` handles them, with sentences for people."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 _WRONG = {
     ABSENT: "is missing",
-    FOREIGN: "was replaced by another one",
-    OUTDATED: "is of another installation, or cannot be run",
-    OVERTAKEN: "is the pre-commit framework's, which was put in front of ours and goes on whatever "
-    "ours says",
-    PASSED_BY: "is not where git looks, for core.hooksPath was changed",
+    FOREIGN: "was replaced by another hook",
+    OUTDATED: "belongs to another installation, or cannot be executed",
+    OVERTAKEN: "is the pre-commit framework's, which was installed in front of ours and ignores "
+    "our refusal",
+    PASSED_BY: "is not where git looks, because core.hooksPath was changed",
 }
 
 
 class Touched(Value):
-    """A hook that was, or would be, written or taken away; `verb` is a participle."""
+    """A hook that was, or would be, written or removed; `verb` is a participle."""
 
     __slots__ = ("name", "note", "verb")
 
@@ -45,7 +45,7 @@ class Touched(Value):
 
 
 def to_install(root: str, words: Sequence[str]) -> list[Touched]:
-    """What `install` would write. Raises GitError if it cannot be done."""
+    """The hooks that `install` would write. Raises GitError if that is not possible."""
     found = []
     for hook in git_hooks.to_install(root, words=words):
         kept = hook.before or hook.state in (FOREIGN, OVERTAKEN)
@@ -55,7 +55,7 @@ def to_install(root: str, words: Sequence[str]) -> list[Touched]:
 
 
 def install(root: str, words: Sequence[str]) -> list[Touched]:
-    """Write git's hooks; what was written. Raises GitError, and then nothing was."""
+    """Write git's hooks; returns those written. Raises GitError, and then none was."""
     found = to_install(root, words)
     if found:
         git_hooks.install(root, words=words)
@@ -63,7 +63,7 @@ def install(root: str, words: Sequence[str]) -> list[Touched]:
 
 
 def to_uninstall(root: str) -> list[Touched]:
-    """What `uninstall` would take away."""
+    """The hooks that `uninstall` would remove or restore."""
     return [
         Touched("put back", _short(root, hook.path), "as it was before")
         if hook.before or hook.state == OVERTAKEN
@@ -74,7 +74,7 @@ def to_uninstall(root: str) -> list[Touched]:
 
 
 def uninstall(root: str) -> list[Touched]:
-    """Take git's hooks away; what was. Raises GitError, and then nothing was."""
+    """Remove git's hooks; returns those removed. Raises GitError, and then none was."""
     found = to_uninstall(root)
     if found:
         git_hooks.uninstall(root)
@@ -82,7 +82,7 @@ def uninstall(root: str) -> list[Touched]:
 
 
 def problems(root: str, words: Sequence[str] | None) -> list[str]:
-    """What is not as it should be, in words."""
+    """The problems with git's hooks, as sentences."""
     try:
         found = git_hooks.status(root, words=words)
     except GitError as error:
@@ -95,14 +95,14 @@ def problems(root: str, words: Sequence[str] | None) -> list[str]:
 
 
 def warnings(root: str) -> list[str]:
-    """What a person should know before the first commit."""
+    """What a person should know before the first commit, as sentences."""
     try:
         managers = [one for one in stashing_managers(root) if one.takes == ALL]
     except GitError as error:
         return [error.message]
     return [
-        f"{one.name} puts everybody's unstaged work aside while a commit runs, other agents' "
-        f"too ({one.evidence}): such a commit is refused while they have any"
+        f"{one.name} stashes all unstaged work while a commit runs, other agents' work too "
+        f"({one.evidence}): such a commit is refused while other agents have any"
         for one in managers
         if not one.can_be_shielded
     ]

@@ -1,8 +1,8 @@
-"""The command that clients run for a hook: absolute, tried out, and with nothing in between.
+"""The command that clients run for a hook: absolute, tested, and without a shim.
 
-A version manager's shim takes longer than the hook itself, asks the current folder which Python to
-use, and may find none. A command that cannot be run lets every write happen, and a script that is
-missing refuses everything; so what is written into somebody's settings has run once before.
+A version manager's shim takes longer than the hook itself, chooses the Python by the current
+folder, and may find none. A command that cannot be run lets every write happen, and a missing
+script refuses everything; so a command has run once before it is written into a user's settings.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
-#: An event that no client has: whoever gets it has nothing to decide.
+#: An event that no client has: a hook that receives it has nothing to decide.
 PROBE_EVENT = "HoldfastProbe"
-#: A hook that takes longer for nothing at all will not be waited for.
+#: No client would wait for a hook that takes longer than this for nothing.
 PROBE_SECONDS_MAX = 30.0
 
-#: Runs the script that is named first, as Python itself would.
+#: Runs the script given as the first argument, as Python itself would.
 LOADER = "import sys; del sys.argv[0]; exec(open(sys.argv[0], 'rb').read())"
 
 _MANAGERS = ("pyenv", "asdf", "mise", "rtx", "uv", "uvx", "rye")
 _TAG = b"Signature: 8a477f597d28d172789f06886806bc55"
-#: How the caches of versions are called that did not tag them yet.
+#: Paths of caches in versions of uv and pipx that did not tag them yet.
 _PASSING = (
     "/uv/archive-v", "/uv/builds-v", "/uv/environments-v", "/.cache/pipx/", "/pipx/.cache/",
 )  # fmt: skip
@@ -45,7 +45,7 @@ class InstallError(HoldfastError):
 
 
 class Command(Value):
-    """What is run: an interpreter and a script, both by absolute paths."""
+    """An interpreter and a script, both by absolute paths."""
 
     __slots__ = ("python", "script")
 
@@ -54,18 +54,18 @@ class Command(Value):
         self.script: Final = script
 
     def words(self, *more: str) -> list[str]:
-        """Without the environment's settings for Python, and without looking for packages."""
+        """The words, without the environment's settings for Python and without site packages."""
         return [self.python, "-I", "-S", self.script, *more]
 
     def hook(self, client: str) -> list[str]:
-        """What a client runs. A Python that cannot open its script ends with 2, which clients obey
-        like a refusal at every event: they erase prompts, and never let an agent stop. Opened like
-        this it ends with 1."""
+        """The words that a client runs. A Python that cannot open its script ends with 2, which
+        clients treat as a refusal at every event: they erase prompts, and never let an agent stop.
+        With the loader it ends with 1."""
         return [self.python, "-I", "-S", "-c", LOADER, self.script, client]
 
 
 def own_command() -> Command:
-    """The command of this very installation. Raises InstallError."""
+    """The command of this installation. Raises InstallError."""
     package = os.path.dirname(os.path.abspath(holdfast.__file__))
     script = os.path.join(package, "gate", "hook.py")
     python = interpreter(sys.executable)
@@ -74,13 +74,13 @@ def own_command() -> Command:
         if cache:
             raise InstallError(
                 f"this Holdfast runs from a cache that is cleared without notice: {cache}",
-                hint="install it to stay and run it from there: uv tool install holdfast, "
+                hint="install it permanently and run that: uv tool install holdfast, "
                 "or pipx install holdfast",
                 path=cache,
             )
     if not os.path.isfile(script):
         raise InstallError(
-            f"this installation is not complete: there is no {script}",
+            f"this installation is incomplete: {script} is missing",
             hint="install Holdfast again",
             path=script,
         )
@@ -88,9 +88,9 @@ def own_command() -> Command:
 
 
 def cache_around(path: str) -> str:
-    """The cache that a path is in; empty if it is in none. uv and pipx tag theirs as all caches
-    should be (https://bford.info/cachedir), wherever they are. Some tag each virtual environment
-    too, which is no cache."""
+    """The cache that a path is in; empty if it is in none. uv and pipx tag their caches by the
+    convention (https://bford.info/cachedir), wherever they are. Some tools tag virtual
+    environments too, which are no caches."""
     folder = os.path.dirname(path)
     while folder != os.path.dirname(folder):
         if _is_tagged(folder) and not os.path.exists(f"{folder}/pyvenv.cfg"):
@@ -108,7 +108,7 @@ def _is_tagged(folder: str) -> bool:
 
 
 def interpreter(python: str) -> str:
-    """The Python behind a path: itself, or what a shim stands for. Raises InstallError."""
+    """The Python behind a path: the path itself, or the shim's target. Raises InstallError."""
     if python and os.path.isabs(python) and os.access(python, os.X_OK) and not is_shim(python):
         return python
     for found in (_asked(python) if python else "", _running()):
@@ -122,7 +122,7 @@ def interpreter(python: str) -> str:
 
 
 def is_shim(python: str) -> bool:
-    """Whether a path is a version manager's stand-in or some script, rather than a program."""
+    """Whether a path is a version manager's shim or a script, rather than a program."""
     real = os.path.realpath(python)
     if "shims" in real.split(os.sep) or "shims" in python.split(os.sep):
         return True
@@ -136,7 +136,7 @@ def is_shim(python: str) -> bool:
 
 
 def _asked(python: str) -> str:
-    """What a shim runs in the end, by its own account."""
+    """The interpreter that a shim runs, as that reports."""
     try:
         done = subprocess.run(
             [python, "-I", "-S", "-c", "import sys; print(sys.executable)"],
@@ -149,7 +149,7 @@ def _asked(python: str) -> str:
 
 
 def _running() -> str:
-    """The program of this process, as the system knows it."""
+    """The program of this process, according to the system."""
     try:
         return os.readlink("/proc/self/exe")
     except OSError:
@@ -157,7 +157,8 @@ def _running() -> str:
 
 
 def probe(words: list[str], root: str, deadline_seconds: float) -> float:
-    """Run a hook's command once with nothing to decide; how long it took. Raises InstallError."""
+    """Run a hook's command once with nothing to decide; returns how long that took. Raises
+    InstallError."""
     told = json.dumps({"hook_event_name": PROBE_EVENT, "session_id": "holdfast-probe", "cwd": root})
     kept = {name: text for name, text in os.environ.items() if not name.startswith("HOLDFAST_")}
     limit = max(1.0, min(deadline_seconds, PROBE_SECONDS_MAX))
@@ -176,7 +177,7 @@ def probe(words: list[str], root: str, deadline_seconds: float) -> float:
         why = f"it ended with {done.returncode}"
         raise _fails(words, f"{why}: {said}" if said else why)
     if not _is_answer(done.stdout):
-        raise _fails(words, f"it said what no client understands: {done.stdout.strip()[:80]}")
+        raise _fails(words, f"its output is not valid: {done.stdout.strip()[:80]}")
     return monotonic() - begin
 
 
@@ -193,6 +194,6 @@ def _fails(words: list[str], why: str) -> InstallError:
     line = words[2] if words[:2] == ["/bin/sh", "-c"] else shlex.join(words)
     return InstallError(
         f"the hook's command does not work: {why}",
-        hint=f"install Holdfast again; to see for yourself: echo '{{}}' | {line}",
+        hint=f"install Holdfast again; to reproduce: echo '{{}}' | {line}",
         command=line,
     )

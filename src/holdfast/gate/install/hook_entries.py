@@ -1,12 +1,12 @@
-"""One hook as it stands in a client's settings: what it starts, and what becomes of its failure.
+"""One hook in a client's settings: the program that it starts, and the effect of its failure.
 
-Claude Code takes the program and its arguments apart (exec form): no shell and no prefix of the
-user's stands in between. With `onFailure: block` it refuses a call whose hook is missing, ends with
-an error, is killed or is late. Codex has neither: it runs a line in the user's shell, so the line
-itself turns every failure into a refusal. Only a hook that is late lets a write of Codex happen.
+Claude Code takes the program and its arguments separately (exec form), without a shell or the
+user's prefix between them. With `onFailure: block` it refuses a call whose hook is missing, ends
+with an error, is killed or is late. Codex has neither: it runs a line in the user's shell, so the
+line itself turns every failure into a refusal. Only a late hook lets a write of Codex happen.
 
-Only the event before a tool is closed like this. At a prompt the same would erase the prompt, and
-at a stop it would send the agent back to work, again and again.
+Only the event before a tool fails closed. At a prompt a failure would erase the prompt, and at a
+stop it would send the agent back to work again and again.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ BLOCK = "block"
 
 
 def note(file: str) -> str:
-    """What to do about a hook that fails. Clients show the command of such a hook, so it stands
-    there as a last argument, which the hook itself does not read."""
+    """How to repair a hook that fails. Clients show the command of such a hook, so this text is its
+    last argument, which the hook itself does not read."""
     return (
-        "(if this hook fails, edits are refused. To repair it the user installs Holdfast again and "
-        f"runs holdfast init here, or takes the hooks out of {file})"
+        "(if this hook fails, edits are refused. To repair it, the user installs Holdfast again "
+        f"and runs holdfast init here, or removes the hooks from {file})"
     )
 
 

@@ -1,8 +1,8 @@
-"""What is going to be written, all of it before any of it; and the writing.
+"""The plan of all changes, made before the first of them, and its execution.
 
-Everything that can be refused is refused while planning. A plan that fails half-way puts back what
-it had written. The record is saved before files get our hooks, and after they lose them: so at any
-moment it names at least what is there.
+Each refusal happens while planning. A plan that fails half-way restores the files that it had
+written. The record is saved before files get our hooks, and after they lose them: so at any moment
+it names at least the files that have our hooks.
 """
 
 from __future__ import annotations
@@ -46,29 +46,29 @@ if TYPE_CHECKING:
     from holdfast.gate.config.settings import Settings
     from holdfast.gate.install.client_hooks import Wanted
 
-#: Whose change it is that git shall not see the settings.
+#: The `client` of the change that hides the settings from git.
 EXCLUDE = "exclude"
-#: And whose the program in front of shell commands is. It is ours alone, so it is not recorded: it
-#: stays when the rest is undone, for sessions that run go on using it.
+#: And of the program in front of shell commands. It is ours alone, so it is not recorded: it stays
+#: when the rest is undone, because running sessions use it until they end.
 COMMANDS = "commands"
 _PREFIXES = tuple(one.adapter.SHELL_PREFIX for one in CLIENTS if one.adapter.SHELL_PREFIX)
 _BOM = "\ufeff"
 
 
 class Plan:
-    """Changes that belong together, and the record of what is there after them."""
+    """Changes that belong together, and the record as it is after them."""
 
     def __init__(self, root: str, after: Record, *, undo: bool = False) -> None:
         self.root = root
         self.after = after
         self.undo = undo
         self.changes: list[Change] = []
-        #: Where the old texts are kept, by name; empty before it is carried out.
+        #: The backups of the old texts, by name; empty before the plan is carried out.
         self.backups: dict[str, str] = {}
 
     @property
     def to_do(self) -> list[Change]:
-        """Only what changes something."""
+        """The changes that change something."""
         return [change for change in self.changes if change.is_change]
 
 
@@ -101,7 +101,7 @@ def install(
 
 
 def _plan_script(plan: Plan, clients: Sequence[Client], command: Command) -> None:
-    """The program in front of shell commands, with what the user has there behind it."""
+    """The program in front of shell commands, which runs the user's own prefix behind it."""
     chained = ""
     for one in clients:
         if one.adapter.SHELL_PREFIX:
@@ -150,13 +150,13 @@ def _with_prefix(text: str, one: Client, prefix: str, before: str | None) -> str
 
 
 def _split(text: str | None) -> tuple[str, str]:
-    """The mark that some editors put first, and the rest."""
+    """The byte order mark that some editors write, and the rest."""
     text = text or ""
     return (_BOM, text[1:]) if text.startswith(_BOM) else ("", text)
 
 
 def _before(known: Written | None, old: str | None) -> str | None:
-    """The text as it would be without us, to go back to."""
+    """The text as it would be without our hooks, to restore later."""
     if known is not None and known.is_untouched(old):
         return known.before
     if old is None or not _split(old)[1].strip():
@@ -165,7 +165,7 @@ def _before(known: Written | None, old: str | None) -> str | None:
 
 
 def _without_ours(text: str, known: Written | None) -> str | None:
-    """A text that others have worked on, without our hooks; None if nothing else was ever in it."""
+    """A text that was edited since, without our hooks; None if it never had other entries."""
     before = known.before if known is not None else None
     bom, body = _split(text)
     stripped = client_hooks.stripped(body, _data(before))
@@ -191,14 +191,14 @@ def _unusable(one: Client, name: str, path: str, error: Unusable) -> InstallErro
     where = f"{name}, line {error.line}, column {error.column}" if error.line else name
     return InstallError(
         f"{where}: {error}, and hooks are only added to plain JSON",
-        hint=f"correct the file ({one.title} passes over what is not plain JSON) and try again; "
+        hint=f"correct the file ({one.title} ignores a file that is not plain JSON) and try again; "
         "nothing was written",
         path=path, line=error.line,
     )  # fmt: skip
 
 
 def _plan_exclude(plan: Plan, names: Sequence[str]) -> None:
-    """Keep git from seeing settings that are true for this machine only."""
+    """Hide settings from git that are valid on this machine only."""
     root = git_folder(plan.root)
     lines = [f"/{name}" for name in names if not is_tracked(root, name)
              and not is_ignored(root, name)]  # fmt: skip
@@ -227,7 +227,7 @@ def _plan_exclude(plan: Plan, names: Sequence[str]) -> None:
 
 
 def undo(root: str, clients: Sequence[Client] | None) -> Plan:
-    """The plan that takes away what was put in, of these clients or of all. Raises InstallError."""
+    """The plan that removes the hooks of these clients or of all. Raises InstallError."""
     plan = Plan(root, install_record.load(root), undo=True)
     known = plan.after.files
     for one in CLIENTS if clients is None else clients:
@@ -253,7 +253,7 @@ def undo(root: str, clients: Sequence[Client] | None) -> Plan:
 
 
 def _places(plan: Plan, one: Client) -> list[tuple[str, str]]:
-    """Where hooks of a client may stand: in all checkouts, and wherever we have written them."""
+    """Where hooks of a client may be: in all checkouts, and in each file that we have written."""
     bases = dict.fromkeys(
         (plan.root, *checkouts.linked(plan.root), *client_checkouts(plan.root, one))
     )
@@ -263,7 +263,7 @@ def _places(plan: Plan, one: Client) -> list[tuple[str, str]]:
 
 
 def _concerns_us(text: str | None) -> bool:
-    """Whether hooks of ours may be in it. What somebody else wrote badly is no trouble of ours."""
+    """Whether hooks of ours may be in it. The errors in other files are not ours to report."""
     return text is not None and (hook_entries.SCRIPT in text or prefix_script.MARK in text)
 
 
@@ -329,11 +329,11 @@ def _remove_folders(plan: Plan, known: Record) -> None:
         if name not in plan.after.files and written.folder and not os.path.islink(folder):
             try:
                 os.rmdir(folder)
-            except OSError:  # somebody else uses it by now
+            except OSError:  # another program uses it by now
                 continue
 
 
-# Looking
+# Checking
 
 
 def installed(root: str) -> list[Client]:
@@ -360,9 +360,9 @@ def check(
     settings: Settings,
     environ: Mapping[str, str],
 ) -> list[str]:
-    """What is not as it should be with the hooks of a client, in words.
+    """The problems with the hooks of a client, as sentences.
 
-    Runs the commands that are really there. Without a `command` nothing is compared with it.
+    Runs the commands that the settings contain. Without a `command` they are compared with none.
     """
     told: list[str] = []
     for checkout in client_checkouts(root, one):
@@ -401,7 +401,7 @@ def _check_at(
 
 
 def _handlers(found: list[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Those of our hooks."""
+    """The handlers of our hooks."""
     return [
         handler for _event, group in found for handler in group["hooks"]
         if hook_entries.is_ours(handler)
@@ -409,18 +409,18 @@ def _handlers(found: list[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
 
 
 def _elsewhere(root: str, name: str, known: list[dict[str, Any]]) -> list[str]:
-    """Hooks of ours in another file: the same again do no harm, others run beside these."""
+    """Hooks of ours in another file: duplicates do no harm, different ones run beside these."""
     try:
         text = client_files.read(f"{root}/{name}", name)
         others = _handlers(client_hooks.found_hooks(_split(text)[1]))
-    except (InstallError, Unusable):  # which the client passes over, too
+    except (InstallError, Unusable):  # which the client ignores too
         return []
     lines = {hook_entries.shown(one) for one in others} - {hook_entries.shown(one) for one in known}
     return [f"{name} has hooks of another Holdfast: {line}" for line in sorted(lines)]
 
 
 def _broken(handler: dict[str, Any], root: str, settings: Settings, *, passes: bool) -> list[str]:
-    """What is wrong with the command of a hook that a client runs; whether edits pass without."""
+    """The problem with the command of a hook; `passes`: edits pass if that fails."""
     python, script = hook_entries.split(handler)[0], hook_entries.script_of(handler)
     if not os.access(python, os.X_OK):
         so = "every edit passes" if passes else "every edit is refused"

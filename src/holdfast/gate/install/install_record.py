@@ -1,7 +1,7 @@
-"""What `init` has written, so that exactly that can be taken away again.
+"""The record of the files that `init` wrote, so that `--undo` can restore exactly those.
 
-It is kept in `.holdfast/init.json`, with each file's text from before. If it is lost, our hooks are
-still known by what they run; only the last byte of how a file looked before is then a guess.
+It is kept in `.holdfast/init.json`, with each file's earlier text. If the record is lost, our hooks
+are still recognised by the script they run; only the earlier text is then reconstructed.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ NAME = "init.json"
 
 
 class Written(Value):
-    """One file: its text `before` ours, None if there was none, and the mark of what we wrote.
+    """One file: its text `before` ours, None if there was none, and the mark of the text we wrote.
 
-    `folder` says that we made the folder, too. `lines` are what we added, if it is a list of lines.
+    `folder`: we created the folder too. `lines` are the lines that we added to a list of lines.
     """
 
     __slots__ = ("before", "client", "folder", "lines", "mark", "path")
@@ -47,12 +47,12 @@ class Written(Value):
         self.lines: Final = lines
 
     def is_untouched(self, text: str | None) -> bool:
-        """Whether a text is what we wrote."""
+        """Whether a text is the one that we wrote."""
         return text is not None and mark(text) == self.mark
 
 
 class Record:
-    """All that was written, by the names of the files."""
+    """All files that were written, by their names."""
 
     def __init__(self, version: str = "", files: dict[str, Written] | None = None) -> None:
         self.version = version
@@ -61,12 +61,12 @@ class Record:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is left of what was written."""
+        """Whether no file that we wrote is left."""
         return not self.files and not self.git
 
 
 def mark(text: str) -> str:
-    """What tells one text from another."""
+    """A digest that identifies a text."""
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -76,12 +76,12 @@ def file_of(root: str) -> str:
 
 
 def load(root: str) -> Record:
-    """What was written here. What cannot be understood was not written by us."""
+    """The record of a repository. A record that cannot be read counts as none."""
     return load_file(file_of(root))
 
 
 def load_file(file: str) -> Record:
-    """The same by the file that says so."""
+    """The same, from a file."""
     try:
         with open(file, encoding="utf-8") as stream:
             found = json.load(stream)
@@ -114,7 +114,7 @@ def _written(fields: Any) -> Written | None:
 
 
 def save(root: str, record: Record) -> None:
-    """Write it down, or remove it if nothing is left."""
+    """Write the record, or remove it if nothing is left."""
     file = file_of(root)
     if record.is_empty:
         if os.path.lexists(file):

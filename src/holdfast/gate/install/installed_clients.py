@@ -1,4 +1,4 @@
-"""Which clients are in use, where their settings are, and what would keep hooks from running."""
+"""Which clients are in use, where their settings are, and which settings disable hooks."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ _CALLED = {"claude": ("Claude Code", "CLAUDE_CONFIG_DIR"), "codex": ("Codex", "C
 
 
 class Client(Value):
-    """What has to be known of a client to install hooks for it.
+    """The facts about a client that are needed to install hooks for it.
 
-    Hooks go to the first of its `files` in the repository; it would read them from the others,
-    too. `folder` shows that it is used there, and of that name is also its own in the home folder.
+    Hooks go to the first of its `files` in the repository; the client also reads hooks from the
+    others. A `folder` in the repository shows that the client is used there; its own folder in the
+    home has the same name.
     """
 
     __slots__ = ("adapter", "file", "files", "folder", "home_variable", "name", "title")
@@ -46,7 +47,7 @@ class Client(Value):
         self.folder: Final = self.file.partition("/")[0]
 
     def wanted(self, command: Command, settings: Settings) -> list[Wanted]:
-        """The hooks that it should have."""
+        """The hooks that the client should have."""
         facts, words = self.adapter, command.hook(self.name)
         found = []
         for event, matcher in facts.EVENTS.items():
@@ -61,7 +62,7 @@ class Client(Value):
         return found
 
     def home_folder(self, environ: Mapping[str, str]) -> str:
-        """Where it keeps what holds for all repositories of this person."""
+        """The folder of its settings for all repositories of this user."""
         return environ.get(self.home_variable) or os.path.expanduser(f"~/{self.folder}")
 
 
@@ -79,7 +80,7 @@ def client(name: str) -> Client | None:
 
 
 def in_use(root: str, environ: Mapping[str, str]) -> list[tuple[Client, str]]:
-    """The clients that are used here or on this machine, each with what shows it."""
+    """The clients that are used here or on this machine, each with the evidence."""
     found = []
     for one in CLIENTS:
         program = shutil.which(one.name, path=environ.get("PATH"))
@@ -99,8 +100,8 @@ def has_git(root: str) -> bool:
 
 
 def git_folder(root: str) -> str:
-    """Where git is asked about the repository of a ledger: in a bare one in the first linked
-    worktree; empty if there is none."""
+    """The folder in which to run git for the repository of a ledger: of a bare repository the first
+    linked worktree, empty if there is none."""
     if not checkouts.is_bare(root):
         return root
     return next(checkouts.linked(root), "")
@@ -109,9 +110,9 @@ def git_folder(root: str) -> str:
 def client_checkouts(root: str, one: Client) -> list[str]:
     """The folders in which a client needs hooks of its own, the main checkout first.
 
-    Codex reads those of the main checkout, but only in a worktree that has a folder `.codex`; so it
-    has them everywhere. It takes the folder around `.git` for the main checkout, also of a bare
-    repository, where it is none."""
+    Codex reads those of the main checkout, but only in a worktree that has a folder `.codex`; so
+    each checkout gets them. Codex takes the folder around `.git` for the main checkout, even around
+    a bare repository."""
     if one.adapter.READS_MAIN_CHECKOUT and not checkouts.is_bare(root):
         return [root]
     around, name = os.path.split(root)
@@ -121,7 +122,7 @@ def client_checkouts(root: str, one: Client) -> list[str]:
 
 
 def git(root: str, *words: str) -> str | None:
-    """What git says about a repository, None if it fails or is not there."""
+    """The output of git in a repository, None if git fails or is missing."""
     try:
         done = subprocess.run(
             ["git", "-C", root, *words], capture_output=True, text=True, errors="surrogateescape",
@@ -133,22 +134,22 @@ def git(root: str, *words: str) -> str | None:
 
 
 def is_tracked(root: str, file: str) -> bool:
-    """Whether git has the file, so that a change of it would be committed."""
+    """Whether git tracks the file, so that a change would be committed."""
     return bool(git(root, "ls-files", "--", f":(top,literal){file}"))
 
 
 def is_ignored(root: str, file: str) -> bool:
-    """Whether git leaves the file alone."""
+    """Whether git ignores the file."""
     return git(root, "check-ignore", "-q", "--no-index", "--", file) is not None
 
 
 def obstacles(one: Client, root: str, environ: Mapping[str, str]) -> list[str]:
-    """What would keep the hooks of a client from running although they are there."""
+    """The settings that keep a client's installed hooks from running, as sentences."""
     home = one.home_folder(environ)
     if one.name == "claude":
         files = (f"{root}/.claude/settings.json", f"{root}/{one.file}", f"{home}/settings.json")
         return [
-            f'{_short(file, root)} switches all hooks off ("disableAllHooks")'
+            f'{_short(file, root)} disables all hooks ("disableAllHooks")'
             for file in files if _json(file).get("disableAllHooks") is True
         ]  # fmt: skip
     found = []
@@ -156,7 +157,7 @@ def obstacles(one: Client, root: str, environ: Mapping[str, str]) -> list[str]:
         features = _toml(file).get("features")
         if isinstance(features, dict):
             found += [
-                f"{_short(file, root)} switches all hooks off (features.{name} = false)"
+                f"{_short(file, root)} disables all hooks (features.{name} = false)"
                 for name in ("hooks", "codex_hooks") if features.get(name) is False
             ]  # fmt: skip
     return found
@@ -167,7 +168,7 @@ def _short(file: str, root: str) -> str:
 
 
 def _json(file: str) -> dict[str, Any]:
-    """What a file of a client says; nothing if it cannot be read, for then it has no effect."""
+    """The contents of a client's file; empty if it cannot be read, for then it has no effect."""
     try:
         with open(file, encoding="utf-8-sig") as stream:
             found = json.load(stream)

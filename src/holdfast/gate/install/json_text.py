@@ -1,8 +1,8 @@
-"""JSON as a text that somebody else wrote: where its parts are, and small changes to it.
+"""JSON in a file of another program: where its parts are, and small changes to the text.
 
-Whatever is not changed stays as it was, to the byte: order, blanks, line ends, numbers, escapes. A
-change is written as the text around it is: on lines of its own with the same indentation, or in
-the same line. Taking out what was put in last gives the text from before.
+The rest of the text stays the same to the byte: order, blanks, line ends, numbers, escapes. A
+change follows the style of the text around it: on lines of its own with the same indentation, or
+on the same line. Removing the part that was added last restores the earlier text.
 
 Plain JSON only. Comments and trailing commas are refused with their place, never guessed at.
 """
@@ -24,7 +24,7 @@ _SCALAR = re.compile(r"true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+
 
 
 class NotJson(ValueError):
-    """A text that is no plain JSON, with the place where that shows."""
+    """A text that is not plain JSON, with the place of the first error."""
 
     def __init__(self, text: str, at: int, what: str) -> None:
         self.line = text.count("\n", 0, at) + 1
@@ -50,7 +50,7 @@ class Node(Value):
         self.begins: Final[list[int]] = parts.get("begins", [])
 
     def member(self, name: str) -> Node | None:
-        """The value of that name; the last if there are several, as readers take it."""
+        """The value of that name; the last if there are several, as JSON parsers take it."""
         found = [part for known, part in zip(self.names, self.parts, strict=False) if known == name]
         return found[-1] if found else None
 
@@ -68,7 +68,7 @@ def parse(text: str) -> Node:
 
 
 def value(text: str, node: Node) -> Any:
-    """What a part of the text means."""
+    """The value of a part of the text."""
     return json.loads(text[node.start : node.end])
 
 
@@ -135,8 +135,8 @@ def _unexpected(text: str, at: int) -> NotJson:
     if text.startswith(("//", "/*"), at) or text[at] == "#":
         return NotJson(text, at, "it has comments")
     if text[at] in "}]" and text[:at].rstrip().endswith(","):
-        return NotJson(text, at, "there is a comma before the closing bracket")
-    return NotJson(text, at, f"{text[at]!r} is not expected here")
+        return NotJson(text, at, "it has a comma before the closing bracket")
+    return NotJson(text, at, f"unexpected {text[at]!r}")
 
 
 # Changes

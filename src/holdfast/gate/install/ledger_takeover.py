@@ -1,11 +1,11 @@
-"""Ledgers that linked worktrees had of their own are taken over by that of their repository.
+"""The repository's ledger takes over the ledgers that linked worktrees had of their own.
 
-Agents' leases go over as they are. The old ledger is kept, with its history, in
-`.holdfast/taken-over/` of the main checkout, and what `init` had written in the worktree is written
-down there, so that `--undo` takes it back.
+Agents' leases are transferred unchanged. The old ledger is kept, with its history, in
+`.holdfast/taken-over/` of the main checkout, and the record of the files that `init` wrote in the
+worktree is merged, so that `--undo` restores them.
 
-Only agents' leases: their hooks open the ledger anew for each event. A person's lock or a running
-command has the old one open, so as long as there is one the ledger stays where it is.
+Only agents' leases can be transferred: their hooks open the ledger anew for each event. A person's
+lock or a running command has the old ledger open, so as long as there is one it stays in place.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def to_take_over(root: str) -> list[str]:
 
 
 def take_over(root: str, checkout: str) -> int:
-    """How many leases went over. Raises InstallError while people or commands hold locks there."""
+    """Take over one ledger; returns the number of leases. Raises InstallError while people or
+    commands hold locks there."""
     known: set[str] = set()
     with LockManager.open(root) as manager:
         with LockManager.open(checkout) as old:
@@ -73,7 +74,7 @@ def _reject_others(root: str, checkout: str, live: Iterable[Grant]) -> None:
         where = os.path.relpath(checkout, root)
         raise InstallError(
             f"the ledger of {where} cannot be taken over: {', '.join(others)} holds locks there",
-            hint=f"see: holdfast -C {where} status; run holdfast init again when they are released",
+            hint=f"see: holdfast -C {where} status; run holdfast init again after their release",
             path=f"{checkout}/{LEDGER_FOLDER}",
         )
 
@@ -81,7 +82,7 @@ def _reject_others(root: str, checkout: str, live: Iterable[Grant]) -> None:
 def _admit(
     manager: LockManager, root: str, checkout: str, live: Iterable[Grant], known: set[str]
 ) -> int:
-    """Ask for the same leases in the repository's ledger."""
+    """Request the same leases in the repository's ledger."""
     count = 0
     for grant in live:
         if grant.id in known or not grant.holder.key.startswith(AGENT):
@@ -123,7 +124,7 @@ def _put_aside(root: str, checkout: str) -> str:
 
 
 def _merge_records(root: str, checkout: str, kept: str) -> None:
-    """What was written in the worktree is taken back with the rest."""
+    """Merge the worktree's record, so that its files are restored with the rest."""
     theirs, ours = (
         install_record.load_file(f"{kept}/{install_record.NAME}"),
         install_record.load(root),

@@ -1,8 +1,8 @@
 """The program in front of a client's shell commands: its variable in the client's settings.
 
-Claude Code takes it from `env` in its settings. Ours goes where our hooks are. A prefix that the
-user had set, there or anywhere else where the client looks, is run behind ours, and stands in the
-settings again when ours is taken out.
+Claude Code reads it from `env` in its settings. Ours goes where our hooks are. Our program runs a
+prefix that the user had set, there or elsewhere, behind itself; the settings contain the user's
+prefix again when ours is removed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ENV = "env"
 
 
 def wanted(settings: Settings) -> bool:
-    """Whether shell commands are to be leased here: it is set, and the kernel can."""
+    """Whether shell commands are to be leased here: the setting says so, and the kernel can."""
     from holdfast.gate.commands.lease_mode import can_lease
     from holdfast.gate.config.settings import LEASE
 
@@ -36,7 +36,7 @@ def wanted(settings: Settings) -> bool:
 
 
 def found(text: str, variable: str) -> str:
-    """What the settings say it is; empty if they do not. Raises Unusable."""
+    """The variable's value in the settings; empty if it is not set. Raises Unusable."""
     env = _env(text) if text.strip() else None
     node = env.member(variable) if env is not None else None
     value = json_text.value(text, node) if node is not None else ""
@@ -78,7 +78,7 @@ def _env(text: str) -> json_text.Node | None:
     root = root_of(text)
     env = root.member(_ENV)
     if env is not None and (env.kind != "object" or root.names.count(_ENV) > 1):
-        raise Unusable(f'"{_ENV}" is no object, or stands there twice')
+        raise Unusable(f'"{_ENV}" is not an object, or occurs twice')
     return env
 
 
@@ -96,8 +96,8 @@ def script(root: str, command: Command, chained: str) -> str:
 
 
 def chained(root: str, variable: str, texts: list[str], environ: Mapping[str, str]) -> str:
-    """The user's own prefix: that of the first of some settings that has one, else that of the
-    environment. Where ours stands already, what its script runs."""
+    """The user's own prefix: from the first of the settings that has one, else from the
+    environment. Where ours is set already, the one that its script runs."""
     for text in texts:
         try:
             value = found(text, variable)
@@ -120,7 +120,7 @@ def _script(root: str) -> str:
 
 
 def problems(root: str, text: str, variable: str, command: Command | None) -> list[str]:
-    """What is not as it should be, in words. Raises Unusable."""
+    """The problems with the variable and its program, as sentences. Raises Unusable."""
     value, path = found(text, variable), prefix_script.path_of(root)
     if not prefix_script.is_ours(value):
         other = f" ({value} is)" if value else ""
@@ -128,5 +128,5 @@ def problems(root: str, text: str, variable: str, command: Command | None) -> li
     if not os.access(value, os.X_OK):
         return [f"the program in front of shell commands is gone, so none can run: {value}"]
     if command is not None and command.python not in _script(root):
-        return ["the program in front of shell commands is of another installation of Holdfast"]
+        return ["the program in front of shell commands belongs to another Holdfast installation"]
     return []

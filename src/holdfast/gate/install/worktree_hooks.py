@@ -1,8 +1,8 @@
-"""Hooks for a linked worktree that was just made, as the main checkout has them.
+"""Hooks for a linked worktree that was just added, as the main checkout has them.
 
 git runs its hook post-checkout there. Clients that read the hooks of the main checkout in all
-others need none; for the rest they are written, and git is kept from seeing them. Only in a bare
-repository that is not called `.git` are they hooks of their own, which a person has to trust.
+others need none; for the rest hooks are written and hidden from git. Only in the worktrees of a
+bare repository that is not called `.git` must a person trust them anew.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from holdfast.manager.files.paths import find_root
 
 
 def furnish(checkout: str) -> list[str]:
-    """Give the clients that are guarded in the repository their hooks in one worktree of it. What
-    the person should know. Raises InstallError."""
+    """Write the hooks of the repository's guarded clients in one of its worktrees. Returns
+    sentences for the person. Raises InstallError."""
     root = find_root(checkout)
     if root is None or root == checkout or switched_off(root) is not None:
         return []
