@@ -30,7 +30,7 @@ def _lacks_broker() -> str:
 NEEDS_BROKER = pytest.mark.skipif(bool(_lacks_broker()), reason=f"no broker: {_lacks_broker()}")
 
 DEMO_SECONDS = 4 * PATIENCE_SECONDS
-#: The demos with agents that hardly think. A rollback that never comes is not waited for as long.
+#: The demos with agents that hardly think. The wait for a rollback that never comes is shorter.
 QUICK = """
 import sys
 from holdfast.cli import main
@@ -51,7 +51,7 @@ def play(*words: str, before: Sequence[str] = (), **more: str) -> Answer:
 
 
 def command(folder: Path, *words: str) -> Answer:
-    """Run a command in what a demo has kept."""
+    """Run a command in the folder that a demo has kept."""
     done = subprocess.run(
         [*COMMAND, "-C", str(folder), *words], capture_output=True, text=True, check=True,
         env=environment(), timeout=PATIENCE_SECONDS,
@@ -72,7 +72,7 @@ def processes_below(folder: Path) -> list[str]:
 
 
 def acquired(seq: int, who: str, token: int, *paths: str, mode: str = "w", at: float = 0) -> Event:
-    """A grant that somebody got."""
+    """An acquired grant."""
     data = {
         "id": f"grant-{seq}", "holder": {"id": who}, "keys": paths, "modes": mode * len(paths),
         "token": token, "ttl": None,

@@ -1,4 +1,5 @@
-"""What the tests of launchers share: an item with its locks, and who runs its agents."""
+"""What the tests of launchers share: an item with its locks, and the launcher that runs its
+agents."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ PYTHON = sys.executable
 
 
 class Bench:
-    """An item that may write app/x.rb and new/made.rb, and a launcher that holds that."""
+    """An item that may write app/x.rb and new/made.rb, and a launcher that holds these locks."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -60,7 +61,7 @@ class Bench:
         return self.run("/bin/sh", "-c", script, **more)
 
     def shell(self, script: str, **more: object) -> str:
-        """Run a script as an agent; what it said."""
+        """Run a script as an agent; its output."""
         return self._said(["/bin/sh", "-c", script], **more)
 
     def python(self, script: str, **more: object) -> str:
@@ -72,7 +73,7 @@ class Bench:
         assert not self.run(*command, **more).why
         return self.output.read_text(errors="replace")
 
-    # What there is to see
+    # What can be seen
 
     @property
     def gaps(self) -> list[str]:
@@ -80,18 +81,18 @@ class Bench:
 
     @property
     def events(self) -> list[Event]:
-        """The gaps since the item began."""
+        """The gaps since the item started."""
         found = self.manager.events(after=self._begun)
         return [event for event in found if event.type == "coverage_gap"]
 
     @property
     def pid(self) -> int:
-        """The launcher's."""
+        """The launcher's process id."""
         return self.launcher._process.pid
 
     @property
     def children(self) -> list[int]:
-        """Who has the launcher as parent, also those that have ended and are still on its list."""
+        """The children of the launcher, including those that have ended and were not collected."""
         found = Path(f"/proc/{self.pid}/task/{self.pid}/children")
         return [int(word) for word in found.read_text().split()]
 

@@ -54,11 +54,11 @@ class TypedCheckout(Checkout):
         return Answer(process.returncode, out, err)
 
     def type(self, *words: str, **env: str) -> Answer:
-        """A command, to its end."""
+        """Run a command to its end."""
         return self.end(self.start(*words, **env))
 
     def events(self) -> Sequence[dict[str, Any]]:
-        """All that the ledger tells."""
+        """All events of the ledger."""
         return [json.loads(line) for line in self.type("log", "--json").out.splitlines()]
 
     def close(self) -> None:

@@ -41,10 +41,10 @@ from holdfast.work.tasks.task_records import TaskRecord
 
 COUNT = 20
 SLOTS = 6
-#: In the environment of everything that is started here; its value is the folder of the fight.
+#: A variable of every process that is started here; its value is the folder of the fight.
 MARK = "HOLDFAST_TEST_OF_TASKS"
 LIST = "tasks.toml"
-#: Longer than anything takes here, also on a machine that has other things to do.
+#: Longer than anything takes here, even on a busy machine.
 END_SECONDS = 120.0
 
 
@@ -96,7 +96,7 @@ class Arena:
             self.write(f"todo/{name}.txt", f"{name} is to be done\n")
 
     def make_list(self, terms: dict[str, dict[str, Any]]) -> None:
-        """Write the list, with these keys for tasks beside those that they have anyway."""
+        """Write the list, with these keys for tasks in addition to their own."""
         self._make_settings()
         if self.list == CHECKLIST:
             items = [f"- [ ] {name}\n  {self._prompt(name)}\n" for name in self.names]
@@ -143,7 +143,7 @@ class Arena:
         return done.stdout
 
     def files_of(self, name: str) -> set[str]:
-        """What a task changes, makes or deletes."""
+        """The files that a task changes, makes or deletes."""
         words = self.words.get(name, "").split()
         found = {*chosen(name), f"shop/parts/{name}/part.py", f"todo/{name}.txt"}
         found |= set(CIRCLE) if any(word.startswith("circle=") for word in words) else set()
@@ -152,8 +152,8 @@ class Arena:
     # Dispatchers
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
-        """One more dispatcher: `holdfast dispatch` with these words, or with the list."""
-        # If the tests themselves are killed, nobody would be left to end it.
+        """Start one more dispatcher: `holdfast dispatch` with these words, or with the list."""
+        # If the tests themselves are killed, no process would be left to end it.
         guard = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
         line = [*guard, sys.executable, "-m", "holdfast", "dispatch", *(words or (self.list,))]
         environment = {
@@ -169,7 +169,7 @@ class Arena:
         return made
 
     def ended(self, one: subprocess.Popen[bytes], seconds: float = END_SECONDS) -> int:
-        """The exit code of a dispatcher that comes to its end by itself."""
+        """The exit code of a dispatcher that ends by itself."""
         try:
             code = one.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -178,13 +178,13 @@ class Arena:
         return code
 
     def finish(self) -> None:
-        """Let those that are left, or another one, do all that is left to do."""
+        """Let the remaining dispatchers, or another one, do everything that is left."""
         if not any(one.poll() is None for one in self.running):
             self.start()
         for one in list(self.running):
             code = self.ended(one)
             assert code == 0, f"a dispatcher ended with {code}\n{self.told()}"
-        # Once more: it does nothing twice, and clears away what one that was killed had no time to.
+        # Once more: it does nothing twice, and clears away what a killed one could not.
         assert self.ended(self.start("--resume")) == 0, self.told()
 
     def states(self) -> dict[str, TaskRecord]:
@@ -201,7 +201,7 @@ class Arena:
     # Kills
 
     def goes_on(self, condition: Callable[[], bool]) -> bool:
-        """Until something is so. False if the work was done before that."""
+        """Wait until a condition holds. False if the work was done before that."""
         end = time.monotonic() + END_SECONDS
         while not condition():
             for one in self.running:
@@ -213,7 +213,7 @@ class Arena:
         return True
 
     def moment(self, dice: random.Random) -> Callable[[], bool]:
-        """One of those that are to come: any, or one of the kinds that are short or rare."""
+        """A future moment: any, or one of the kinds that are short or rare."""
         head, later, wrote = self.head(), dice.randint(1, 40), self.orphans()
         kind = dice.choice(["any", "any", "orphan", "landing", "yield"])
         pause = dice.uniform(0, 0.05)
@@ -227,7 +227,7 @@ class Arena:
         def is_of_a_kind() -> bool:
             if not self._has_happened(kind, head) and self.head() < head + 150:
                 return False
-            time.sleep(pause)  # somewhere in what follows from it, which no event tells apart
+            time.sleep(pause)  # somewhere in the consequences, which no event tells apart
             return True
 
         return {"any": is_any, "orphan": is_written_by_an_orphan}.get(kind, is_of_a_kind)
@@ -241,11 +241,11 @@ class Arena:
         return False
 
     def orphans(self) -> int:
-        """How often a process that was left behind has written up to now."""
+        """How many times a process that was left behind has written up to now."""
         return sum(one.stat().st_size for one in self.evidence.glob("orphan-*"))
 
     def kill(self, way: str, dice: random.Random) -> None:
-        """What `kill -9` does, to some of the processes."""
+        """The effect of `kill -9`, on some of the processes."""
         one = dice.choice([one for one in self.running if one.poll() is None] or self.running)
         launchers = below(one.pid, b"holdfast.work.launching.launcher")
         if way == "agent":
@@ -255,7 +255,7 @@ class Arena:
         elif way == "launchers":
             _kill(launchers)
         elif way == "launchers and dispatcher":
-            _kill([*launchers, one.pid])  # in this order: none of them can see its parent go
+            _kill([*launchers, one.pid])  # in this order: none of them can see its parent die
         elif way == "group":
             with suppress(ProcessLookupError):
                 os.killpg(one.pid, signal.SIGKILL)
@@ -270,7 +270,7 @@ class Arena:
             self.running.remove(one)
 
     def agents(self) -> list[int]:
-        """The agents that run now, and what they left behind."""
+        """The agents that run now, and the processes that they left behind."""
         agent = os.fsencode(self.folder / "agent.py")
         return [pid for pid in carriers(f"{MARK}={self.folder}") if agent in _line_of(pid)]
 
@@ -282,7 +282,7 @@ class Arena:
         self.manager.close()
 
     def told(self) -> str:
-        """For a test that fails: what the dispatchers said, and how the tasks stand."""
+        """For a test that fails: the output of the dispatchers, and the states of the tasks."""
         stand = "\n".join(
             f"{one.name}: {one.state} {one.item} tries {one.tries} {one.reason} {one.tail}"
             for one in self.states().values()
@@ -293,7 +293,7 @@ class Arena:
         return f"{self.said.read_text()[-6000:]}\n{stand}\n{held}\n{self.manager.queue()}"
 
 
-#: Which tasks meet in a circle, which leave a process behind, and whose check fails at first.
+#: Which tasks meet in a deadlock, which leave a process behind, and whose check fails at first.
 WORDS = {
     "task-01": "circle=0,0", "task-02": "circle=0,1", "task-03": "orphan", "task-04": "careless",
     "task-08": "circle=1,0", "task-09": "circle=1,1 orphan", "task-12": "orphan",
@@ -336,7 +336,7 @@ def arena(folder: Path, **options: Any) -> Iterator[Arena]:
         made.close()
 
 
-#: Whom a kill takes, and how many dispatchers are there then.
+#: Which processes a kill takes, and how many dispatchers there are then.
 WAYS = [
     ("agent", 1), ("launcher", 1), ("launchers", 1), ("dispatcher", 1),
     ("launchers and dispatcher", 1), ("group", 1), ("everything", 1), ("dispatcher", 2),
@@ -345,7 +345,8 @@ WAYS = [
 
 
 def kill_at_random_moments(made: Arena, kills: int, dice: random.Random) -> int:
-    """Kill so often, as long as something is left to do; how often that was. All is done then."""
+    """Kill so many times, as long as something is left to do; how many times that was. All is done
+    then."""
     done = 0
     for _ in range(kills):
         way, dispatchers = dice.choice(WAYS)

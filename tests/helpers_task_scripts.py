@@ -9,14 +9,14 @@ from typing import Any
 SHARED = tuple(f"shop/{name}.py" for name in (
     "carts", "coupons", "names", "orders", "prices", "refunds", "stock", "users",
 ))  # fmt: skip
-#: Two tasks of a circle mark both of these, each beginning with another one.
+#: Two tasks of a deadlock mark both of these, each starting with another one.
 CIRCLE = ("shop/left.py", "shop/right.py")
-#: What a process that was left behind goes on writing.
+#: The file that a process that was left behind goes on writing.
 JOURNAL = "shop/journal.log"
 CHECKLIST = "TODO.md"
 
-#: How a shared file is read and written, by agents, by checks and by the witness. The last line has
-#: the sum of all before, so one that is half written is known as such.
+#: How agents, checks and the witness read and write a shared file. The last line has the sum of all
+#: before, so a half-written file can be recognised.
 MARKS = '''
 import hashlib
 
@@ -35,8 +35,8 @@ def chosen(name, shared):
     return sorted({shared[one % len(shared)] for one in dice[: 2 + dice[8] % 2]})
 '''
 
-#: `agent.py PROMPT NAME EVIDENCE`. Words of the prompt say what the task has to go through. What
-#: must never be seen goes down in the evidence, which no rollback reaches.
+#: `agent.py PROMPT NAME EVIDENCE`. Words of the prompt select what the task has to go through. What
+#: must never be seen is recorded in the evidence, which no rollback reaches.
 AGENT = f'''
 import errno, json, os, random, sys, time
 {MARKS}
@@ -170,8 +170,8 @@ os.chmod(f"shop/parts/{{name}}/part.py", 0o755)
 os.unlink(f"todo/{{name}}.txt")
 '''
 
-#: The test of the package that is the check of a task: it looks at the files of that task alone,
-#: for those of others may be half written at any moment.
+#: The test of the package that is the check of a task: it reads the files of that task alone,
+#: because those of others may be half written at any moment.
 PACKAGE_TEST = f"""
 import os, unittest
 {MARKS}

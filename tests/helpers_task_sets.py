@@ -1,4 +1,4 @@
-"""Random sets of tasks, and whether what came of one could have come of its tasks one by one."""
+"""Random sets of tasks, and whether their result could be that of the tasks run one by one."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ HANG_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Program:
-    """What one task does: as its agent has it, and as the model plays it."""
+    """What one task does: for its agent, and for the model."""
 
     name: str
     kind: str
@@ -56,7 +56,7 @@ class Program:
 
     @property
     def paths(self) -> list[str]:
-        """Everything that it writes."""
+        """Every path that it writes."""
         return sorted({path for step in [*self.steps, *self.fix] for path in written_by(step)})
 
     @property
@@ -64,7 +64,7 @@ class Program:
         return not any(step[0] == "crash" and step[2] == ALWAYS for step in self.steps)
 
     def play(self, tree: Tree) -> None:
-        """Play it whole on a tree. Raises OSError if it cannot be."""
+        """Run it on a tree, as a whole. Raises OSError if that is impossible."""
         files = InMemory(tree)
         player = Player(self.name, files)
         for step in self.steps:
@@ -101,7 +101,7 @@ class InMemory:
         self._tree[path] = mode, self._tree[path][1]
 
     def _demand_file(self, path: str) -> None:
-        """Raises OSError if a folder has this name, or a file that of one of its folders."""
+        """Raises OSError if a folder has this name, or a file has that of one of its folders."""
         if any(
             other.startswith(f"{path}/") or path.startswith(f"{other}/") for other in self._tree
         ):
@@ -153,7 +153,7 @@ def _random_task(
 ) -> tuple[Task, Program]:
     reads = random.sample(names, random.randint(1, 2)) if random.random() < 0.35 else []
     steps = [_random_step(random, names, reads) for _ in range(random.randint(1, 5))]
-    if reads:  # the same file twice, as far apart as it can be: it must not change in between
+    if reads:  # the same file twice, as far apart as possible: it must not change in between
         path = random.choice(names)
         first, last = (["note", reads[0], path, IN_PLACE] for _ in range(2))
         steps = [first, ["sleep", 0.1], *steps, last]
@@ -194,7 +194,7 @@ def _random_step(random: Random, names: Sequence[str], reads: Sequence[str]) -> 
         return ["note", random.choice(reads), path, how]
     verb = random.choices(("edit", "delete", "rename", "chmod"), (12, 3, 3, 2))[0]
     if verb == "edit":
-        # Now and then below a name that may be a file's, so files and folders change places.
+        # Now and then below a name that may be a file's, so that files and folders change places.
         return ["edit", f"{path}/inner" if random.random() < 0.04 else path, how]
     if verb == "rename":
         others = [one for one in names if one != path]
@@ -211,7 +211,7 @@ def _add_crash(random: Random, steps: list[list[Any]], terms: dict[str, Any]) ->
 
 
 def _read_paths(random: Random, reads: Sequence[str]) -> list[str]:
-    """Some as the folder that they are in."""
+    """Some of them as the folder that they are in."""
     found = []
     for path in reads:
         folder = os.path.dirname(path)
@@ -224,7 +224,7 @@ def _command() -> tuple[str, ...]:
 
 
 def _toml(task: Task) -> str:
-    """A task as a list spells it. What JSON and TOML spell in one way is enough here."""
+    """A task as a list spells it. The common part of JSON and TOML is enough here."""
     wanted = {
         "name": task.name, "prompt": task.prompt, "reads": list(task.reads),
         "locks": list(task.locks), "after": list(task.after), "check": task.check,
@@ -240,11 +240,11 @@ def _toml(task: Task) -> str:
     return "\n".join(["", "[[task]]", *lines, ""])
 
 
-# What came of it
+# The result
 
 
 def tree_of(root: Path) -> Tree:
-    """Every file. A folder that is empty is no file, and not git's either."""
+    """Every file. An empty folder does not count, as in git."""
     return {
         path: (mode, content) for path, (mode, content) in picture(root).items()
         if isinstance(content, bytes)
@@ -312,7 +312,7 @@ def problems(made: TaskSet) -> list[str]:
 
 
 def _landed(manager: LockManager) -> list[str]:
-    """The tasks in the order in which nothing could undo them any more."""
+    """The tasks in the order in which they could no longer be undone."""
     said = [one.data for one in manager.events() if one.type == task_records.TASK_CHANGED]
     return list(dict.fromkeys(one["name"] for one in said if one["state"] == task_states.LANDING))
 

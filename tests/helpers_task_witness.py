@@ -1,5 +1,5 @@
-"""What must be true of twenty tasks in the end, seen without the ledger: the files, git's history,
-the processes; and that the ledger and its folder hold nothing any more."""
+"""What must be true of twenty tasks at the end, without the ledger: the files, git's history, the
+processes; and that the ledger and its folder hold nothing any more."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from holdfast.work.tasks import task_states
 
 
 def demand_all_done_once(made: Arena) -> None:
-    """Every task is done, once, and nothing else is there."""
+    """Every task is done exactly once, and nothing else is there."""
     found = {one.name: one.state for one in made.states().values()}
     assert found == dict.fromkeys(made.names, task_states.DONE), made.told()
     demand_marks_of(made, set(made.names))
@@ -45,7 +45,7 @@ def demand_marks_of(made: Arena, done: set[str]) -> None:
 
 
 def _demand_journal(made: Arena, done: set[str]) -> None:
-    """Of each task the lines of one attempt, one after the other: none of what was undone."""
+    """Of each task the lines of one attempt, one after the other, and no line of an undone one."""
     lines = made.read(JOURNAL).splitlines()
     runs = [line for line, after in pairwise([*lines, ""]) if line != after]
     wanted = {name for name in done if JOURNAL in made.files_of(name)}
@@ -70,24 +70,24 @@ def _demand_own_files(made: Arena, done: set[str]) -> None:
 
 
 def demand_nothing_left(made: Arena) -> None:
-    """No process, no lease, no place in line, nothing that was kept, no lock of git."""
+    """No process, no lease, no ticket, no kept file, no lock of git."""
     until_no_process_is_left(made)
     assert made.manager.active_grants() == []
     assert made.manager.queue() == []
     assert transactions.notes(made.manager, YIELD_NOTES) == []
     runs = made.root / ".holdfast/runs"
-    # What an undone attempt had made of its files is there to stay, whatever its agent called them.
+    # The files as an undone attempt had left them stay, whatever its agent called them.
     ours = [one for one in runs.rglob("*") if "left" not in one.relative_to(runs).parts]
     kept = [str(one) for one in ours if one.name in LEFT_OVER or one.suffix == ".new"]
     assert kept == [], kept
     assert list((made.root / ".git").rglob("*.lock")) == []
     sweep(str(made.temporary))
     left = list(made.temporary.glob("holdfast-run-*"))
-    # one that was killed right after it had made its folder could not even sign it
+    # one that was killed right after making its folder could not even sign it
     assert [list(folder.iterdir()) for folder in left] == [[] for _ in left]
 
 
-#: What is there only while an attempt is under way, or its end is.
+#: Files that exist only while an attempt, or its end, is in progress.
 LEFT_OVER = ("before.json", "before", "compared", "plan.index", "land.index", "landing")
 
 
@@ -121,7 +121,7 @@ def demand_ticks(made: Arena, done: set[str]) -> None:
 
 
 def mounted(folder: str, size: str) -> str:
-    """Mount a small disk in memory; why not, if that is not possible."""
+    """Mount a small disk in memory; the reason if that is impossible."""
     if os.geteuid() != 0:
         return "needs root, to mount a small disk"
     words = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder]

@@ -17,7 +17,7 @@ from holdfast.work.tasks.dispatcher import TaskDispatcher
 from holdfast.work.tasks.lists.task import Task, TaskList
 from holdfast.work.tasks.task_records import TaskRecord
 
-#: `agent.py PROMPT`: runs what stands before what every agent is told besides, as a script that
+#: `agent.py PROMPT`: runs the prompt, without the part that every agent gets, as a script that
 #: stops at the first error.
 AGENT = """
 import os, sys
@@ -87,7 +87,7 @@ class Checkout:
             return {one.name: one for one in transactions.look(manager, task_records.tasks_in)}
 
     def log(self) -> list[str]:
-        """The subjects of all commits, the newest first."""
+        """The subjects of all commits, newest first."""
         return self.git("log", "--format=%s").split("\n")[:-1]
 
 
@@ -134,7 +134,7 @@ def picture(root: Path) -> dict[str, tuple[int, bytes | str]]:
             elif os.path.isdir(path):
                 found[inner] = (0, "folder")
             elif not os.path.isfile(path):
-                found[inner] = (mode, "neither a file nor a folder")  # to open a pipe would block
+                found[inner] = (mode, "neither a file nor a folder")  # opening a pipe would block
             else:
                 found[inner] = (mode & 0o7777, Path(path).read_bytes())
     return found
@@ -145,7 +145,7 @@ def shell(*lines: str) -> str:
 
 
 def until_file(path: Path | str) -> str:
-    """A line of a script that waits until a file is there."""
+    """A line of a script that waits until a file exists."""
     return f"while [ ! -e '{path}' ]; do sleep 0.01; done"
 
 

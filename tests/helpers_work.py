@@ -20,8 +20,8 @@ from holdfast.work.engine.work_items import WorkItem
 from holdfast.work.screens.manifest import ScreenManifest
 from holdfast.work.screens.pipeline import Pipeline
 
-#: What an agent is: `agent.py PHASE NAME FILE…`. A file `orders/PHASE-NAME` beside it is run in its
-#: place, with the same names at hand.
+#: The agent: `agent.py PHASE NAME FILE…`. A file `orders/PHASE-NAME` beside it is run in its place,
+#: with the same names defined.
 AGENT = """
 import json, os, sys, time
 from pathlib import Path
@@ -66,7 +66,7 @@ class Application:
         self.pipeline: Pipeline | None = None
 
     def settings(self, phases: str = "", work: str = "slots = 4") -> None:
-        """What holdfast.toml says: the agent for analyze and apply, and for these phases too."""
+        """Write holdfast.toml: the agent for analyze and apply, and for these phases too."""
         lines = ["[work]", work]
         for phase in ("analyze", "apply", *phases.split()):
             what = "{output}" if phase == "analyze" else "{files}"
@@ -75,13 +75,13 @@ class Application:
         (self.root / "holdfast.toml").write_text("\n".join(lines) + "\n")
 
     def order(self, name: str, code: str) -> None:
-        """What the agent of a phase, or of a phase for one workflow, does instead."""
+        """Replace what the agent of a phase, or of a phase for one workflow, does."""
         (self.home / "orders" / name).write_text(code)
 
     def open(self, **more: Any) -> Pipeline:
         self.manager = LockManager.open(self.root)
         manifest = ScreenManifest.load(self.manifest_file)
-        more.setdefault("best_effort", True)  # these tests are about all else
+        more.setdefault("best_effort", True)  # the other lines are tested elsewhere
         self.pipeline = Pipeline.open(self.manager, manifest, changed=self._see, **more)
         return self.pipeline
 
@@ -89,7 +89,7 @@ class Application:
         self.seen.append((item.workflow, item.phase, item.status))
 
     def run(self, **more: Any) -> dict[str, str]:
-        """Do all of it; the state of each workflow in the end."""
+        """Do all of it; the state of each workflow at the end."""
         pipeline = self.pipeline or self.open(**more)
         pipeline.start()
         until(pipeline.is_done, "all is done", 120)
@@ -143,9 +143,9 @@ def manifest(screens: dict[str, list[str]]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-#: Words that only a person may say; and a page with which one can decide is a person's too.
+#: Variables that only a person has; and a page on which one can decide is a person's too.
 FOR_PEOPLE = {"decide", "--amend", "--forget", "--serve=0"}
-#: What tells everybody the same.
+#: An environment that is the same for all commands.
 LOOKING = {"gaps", "log", "status"}
 
 
@@ -155,21 +155,21 @@ class Desk:
     def __init__(self, folder: Path, screens: dict[str, list[str]]) -> None:
         self.app = Application(folder / "repository", screens)
         self.root = self.app.root
-        #: Where agents and tests make each other signs.
+        #: The folder through which agents and tests signal each other.
         self.signs = self.app.home / "signs"
         self.signs.mkdir()
         self.settings()
         self._started: list[subprocess.Popen[str]] = []
 
     def settings(self, phases: str = "", *, write: Sequence[Path] = ()) -> None:
-        """Which phases there are; agents may write these folders beside their signs."""
+        """Set the phases; agents may write these folders and their signals."""
         self.app.settings(phases)
         places = [f"{self.signs}/", *(f"{place}/" for place in write)]
         with open(self.root / "holdfast.toml", "a") as file:
             file.write(f"[sandbox]\nwrite = {json.dumps(places)}\n")
 
     def limit(self, seconds: float) -> None:
-        """How long the agent of an apply may take."""
+        """Set the time limit of an apply."""
         file = self.root / "holdfast.toml"
         limited = f"[work.apply]\ntimeout_seconds = {seconds}"
         file.write_text(file.read_text().replace("[work.apply]", limited))
@@ -194,7 +194,7 @@ class Desk:
         return answer or self.end(self.start(*words, **env))
 
     def dispatch(self, *words: str) -> Answer:
-        """To its end, as a document."""
+        """Run it to its end, with its JSON."""
         return self.run("dispatch", *words, "--json")
 
     def when(self, condition: Callable[[], bool], what: str) -> None:
@@ -209,7 +209,8 @@ class Desk:
         return [event for event in map(json.loads, lines) if event["type"] == type]
 
     def kill(self, process: subprocess.Popen[str], *, launchers: bool) -> None:
-        """What `kill -9` does; the launchers first, so that they cannot see their parent go."""
+        """The effect of `kill -9`; the launchers first, so that they cannot see their parent
+        die."""
         for pid in launchers_of(process.pid) if launchers else []:
             os.kill(pid, signal.SIGKILL)
         process.kill()
@@ -219,7 +220,7 @@ class Desk:
         left = [process for process in self._started if process.poll() is None]
         for process in left:
             process.kill()
-        if left:  # a person's command is a grandchild, and keeps what we read from open
+        if left:  # a person's command is a grandchild, and keeps the pipe open that we read
             for pid in working_in(self.root):
                 os.kill(pid, signal.SIGKILL)
         for process in left:
@@ -227,7 +228,7 @@ class Desk:
 
 
 def working_in(folder: Path) -> list[int]:
-    """The processes whose folder this is."""
+    """The processes whose current folder this is."""
     found = []
     for name in os.listdir("/proc") if sys.platform == "linux" else ():
         with suppress(OSError):
@@ -237,7 +238,7 @@ def working_in(folder: Path) -> list[int]:
 
 
 def states(answer: Answer) -> dict[str, str]:
-    """The state of each workflow, as a dispatcher tells it in the end."""
+    """The state of each workflow, as a dispatcher prints it at the end."""
     return {name: flow["state"] for name, flow in answer.json["workflows"].items()}
 
 

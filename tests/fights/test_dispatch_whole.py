@@ -18,7 +18,7 @@ KILLS_MAX = 12
 
 
 class Visited(Doomed):
-    """One where a person comes by and writes a line into the shared file."""
+    """An application where a person takes the shared file and writes a line into it."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, orphans=0)
@@ -28,7 +28,8 @@ class Visited(Doomed):
         return lambda: self.head() >= head
 
     def visit(self) -> None:
-        """Take all files, as the gate or a command would; see them whole; write one of them."""
+        """Take all files, as the gate or a command would; check that they are whole; write one of
+        them."""
         paths = [f"app/controllers/{group}_controller.rb" for group in SCREENS]
         grant = self.manager.acquire(
             holder="person", write_paths=[*paths, SHARED], timeout=END_SECONDS

@@ -33,7 +33,7 @@ from holdfast.work.tasks import task_states
 from lengths import length
 
 pytestmark = LINUX_ONLY
-#: After so many kills a list comes to its end, and another one is begun.
+#: After so many kills a list comes to its end, and another one is started.
 KILLS_IN_ONE = 13
 
 
@@ -117,7 +117,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def keep_full(disk: Path, seconds: float) -> None:
-    """For so long there is no room at all, also where others have just made some."""
+    """For so long there is no room at all, even where other processes have just made some."""
     ballast = disk / "ballast"
     end = time.monotonic() + seconds
     with ballast.open("wb", buffering=0) as file:
@@ -156,7 +156,7 @@ def test_a_disk_that_is_full_now_and_then_leaves_nothing_half_done(
 
 
 def ran_out_of_room(made: Arena) -> bool:
-    """Whether a dispatcher, or an agent, says so."""
+    """Whether a dispatcher, or an agent, reports it."""
     told = [made.said, *(made.root / ".holdfast/runs").glob("*/*.log")]
     return any(
         words in one.read_text() for one in told for words in ("no space left", "No space left")
@@ -164,8 +164,8 @@ def ran_out_of_room(made: Arena) -> bool:
 
 
 def demand_nothing_half_done(made: Arena) -> None:
-    """Another holder that asks for all files gets them as the finished tasks left them. What was
-    not done says why."""
+    """Another holder that requests all files gets them as the finished tasks left them. Every
+    unfinished task has its reason."""
     until_no_process_is_left(made)
     own = [
         path for name in made.names for path in (f"todo/{name}.txt", f"shop/parts/{name}/part.py")

@@ -23,7 +23,7 @@ FIRST = 1_000
 SEEDS = length(400, sample=16)
 KILLED_SEEDS = length(100, sample=5)
 KILLS = 3
-#: In so many sets at most, a broken promise is seen.
+#: A broken promise is seen in at most so many sets.
 BROKEN_SEEDS = length(60, sample=12)
 
 
@@ -56,7 +56,7 @@ def _dispatch(made: TaskSet, seconds: float, *, with_launchers: bool = False) ->
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        # 1: not all of them succeeded. Anything else is a list that was not even begun.
+        # 1: not all of them succeeded. Anything else is a list that was not even started.
         assert process.wait(seconds) in (0, 1)
         return True
     except subprocess.TimeoutExpired:
@@ -132,7 +132,7 @@ def test_a_broken_promise_is_seen(tmp_path: Path, what: str) -> None:
         made = random_set(tmp_path / str(seed), seed)
         _dispatch_with(made, site)
         if any("no serial order" in one for one in problems(made)):
-            return  # and not only a dispatcher that could not even begin
+            return  # and not only a dispatcher that could not even start
     raise AssertionError(f"{BROKEN_SEEDS} sets, and nothing is wrong although {what}")
 
 

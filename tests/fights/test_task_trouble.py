@@ -1,4 +1,4 @@
-"""A ledger that is in trouble in the very moment in which an agent ends."""
+"""A ledger that fails in the very moment in which an agent ends."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def runs_with(word: str) -> bool:
 
 
 def test_what_an_agent_left_running_is_gone_before_its_files_are_put_back(tmp_path: Path) -> None:
-    """Whatever the ledger says, or does not: one process has a file open, another stands in line
-    for one that a person has locked, and the agent ends."""
+    """Even if the ledger fails: one process has a file open, another waits for one that a person
+    has locked, and the agent ends."""
     checkout = Checkout(tmp_path)
     go, late = tmp_path / "go", tmp_path / "late"
     script = shell(

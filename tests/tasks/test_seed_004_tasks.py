@@ -1,4 +1,4 @@
-"""What the document on dispatch promises, for tasks: gaps are findings, no lock is left behind."""
+"""The promises of 004 for tasks: gaps are recorded, no lock is left behind."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def test_seed004_35_a_task_completes_what_it_can_and_its_gaps_are_told(
 def test_seed004_19_a_task_that_declares_its_writes_is_given_no_lease_beside_them(
     checkout: TypedCheckout,
 ) -> None:
-    """Not for another name of a file, nor for one that it makes, moves or deletes. Only for a file
-    that replaces a declared one and is gone then, as `sed -i` makes it."""
+    """Not for another name of a file, nor for one that it makes, moves or deletes. Only for a
+    temporary file that replaces a declared one, as `sed -i` makes it."""
     deeds = [
         "mv b.txt c2.txt", "ln -s b.txt s", "ln a.txt hard", "rm b.txt", "mkfifo pipe",
         "chmod +x b.txt", "truncate -s 0 b.txt", "mv src lib", "sed -i s/b/x/ b.txt",
@@ -98,7 +98,7 @@ def test_seed004_19_a_task_that_declares_its_writes_is_given_no_lease_beside_the
 def test_seed004_31_a_task_whose_agent_crashes_fails_in_the_end_and_holds_nothing(
     checkout: TypedCheckout, deed: str, said: str
 ) -> None:
-    """It is tried again up to its limit, each time with its files as they were."""
+    """It is retried up to its limit, each time with its files restored."""
     script = f"cat a.txt; echo half >> a.txt; echo new > new.txt; {deed}"
     crashes = checkout.task(
         "crashes", script, tries=2, timeout_seconds=2 if "sleep" in deed else 60
@@ -121,7 +121,7 @@ def test_seed004_31_a_task_whose_agent_crashes_fails_in_the_end_and_holds_nothin
 def test_seed004_15_even_a_bug_in_the_scheduler_cannot_let_a_task_write_what_it_did_not_lock(
     checkout: TypedCheckout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is sent out without the lock for a file that it declares, and that another holds."""
+    """It is dispatched without the lock for a file that it declares, and that another holds."""
 
     def forgetful(task: Task, list: str, needs: tuple[str, ...] = ()) -> LockRequest:
         asked = request_of(task, list, needs)

@@ -1,4 +1,4 @@
-"""Agents of tasks that try to get out: by files that control others, by deciding, by signals."""
+"""Agents of tasks that try to get out: through control files, by deciding, by signals."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ CREATE_RULESET = 444
 
 
 class Stage(TypedCheckout):
-    """A checkout with a folder that agents may write, where they and the test make each other
-    signs."""
+    """A checkout with a folder that agents may write, through which they and the test signal each
+    other."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -48,7 +48,7 @@ class Stage(TypedCheckout):
         self.write({"holdfast.toml": f'[sandbox]\nwrite = ["{self.signs}/"]\n'})
 
     def python(self, name: str, code: str) -> str:
-        """A script that runs a program; which writes what it has found as `signs/NAME`."""
+        """A script that runs a program, which writes its result as `signs/NAME`."""
         file = self.home / f"{name}.py"
         begin = (
             f"import json, os, sys\nfrom pathlib import Path\nsigns = Path({str(self.signs)!r})\n"
@@ -58,7 +58,7 @@ class Stage(TypedCheckout):
         return f"{sys.executable} {file}"
 
     def told(self, name: str) -> Any:
-        """What an agent has found."""
+        """The result of an agent."""
         until((self.signs / name).exists, "the agent has told", PATIENCE_SECONDS)
         return json.loads((self.signs / name).read_text())
 
@@ -111,7 +111,7 @@ def state_of(path: Path) -> tuple[int, bytes] | None:
 def test_no_task_changes_a_control_file_or_its_own_list(
     stage: Stage, path: str, ignored: bool
 ) -> None:
-    """In whatever manner it tries, and also if git ignores it. What else it does is done."""
+    """In every way that it tries, even if git ignores the file. The rest of its work is done."""
     folder, name = os.path.split(path)
     if ignored:
         stage.write({".gitignore": f"/{path}\n"})
@@ -127,7 +127,7 @@ def test_no_task_changes_a_control_file_or_its_own_list(
         lines.append("rm -rf own.txt alias other folder made away || true")
     stage.list(attacks=shell(*(f"{line} || true" for line in lines), "echo done > a.txt"))
     with LockManager.open(str(stage.root)):
-        pass  # the ledger is there
+        pass  # the ledger exists
     if path in ("holdfast.toml", ".claude/settings.json", "tasks.toml"):
         os.link(stage.root / path, stage.root / "twin")
     before = state_of(stage.root / path)
@@ -171,7 +171,7 @@ def test_a_control_file_is_a_gap_of_a_task_that_declares_its_writes(stage: Stage
 # Deciding
 
 
-#: Tries to approve a task in review, and whatever else only people may do.
+#: Tries to approve a task in review, and everything else that only people may do.
 DECIDES = """
 import http.client, subprocess, time
 while not (signs / "port").exists():
@@ -322,12 +322,12 @@ def test_the_agent_of_a_task_finds_no_secret_of_ours(stage: Stage) -> None:
     assert found.isdisjoint(NOT_FOR_AGENTS)
 
 
-# Without the kernel's help
+# Without support by the kernel
 
 
 @pytest.mark.parametrize("more", [(), ("--sandbox=best-effort",)])
 def test_without_landlock_no_task_begins(stage: Stage, more: tuple[str, ...]) -> None:
-    """Not even if an incomplete sandbox is asked for: without a broker nothing would be leased."""
+    """Not even if an incomplete sandbox is requested: without a broker nothing would be leased."""
     stage.list(writes="echo unprotected > a.txt")
     before = picture(stage.root)
     line = without_call(CREATE_RULESET, errno.ENOSYS, *COMMAND, "dispatch", "tasks.toml", *more,

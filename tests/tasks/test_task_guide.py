@@ -1,4 +1,5 @@
-"""The guide to lists of tasks shows what happens: its lists are read, and its tables compared."""
+"""The guide to lists of tasks shows the real behaviour: its lists are read, and its tables
+compared."""
 
 from __future__ import annotations
 
@@ -24,12 +25,12 @@ from holdfast.work.tasks.task_agent import KNOWN
 
 GUIDE = (Path(__file__).parents[2] / "docs/tasks.md").read_text()
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
-#: What the guide says of a key that has no value of its own to stand for "none".
+#: The words of the guide for a key that has no default value.
 IN_WORDS = {"writes": "not declared", "command": "the installed client"}
 
 
 def block(kind: str, begins: str) -> str:
-    """The block of a kind that begins so."""
+    """The block of a kind that starts like this."""
     found = [text for name, text in BLOCK.findall(GUIDE) if (name, text.find(begins)) == (kind, 0)]
     assert len(found) == 1, found
     return str(found[0])
@@ -98,7 +99,7 @@ def test_the_settings_of_the_guide_are_understood() -> None:
     )
 
 
-# What it shows of a run
+# The shown runs
 
 
 UNIT_TEST = """\
@@ -125,7 +126,7 @@ def shop(tmp_path: Path) -> Iterator[TypedCheckout]:
 
 
 def likened(text: str, root: str = "/home/ann/shop") -> list[str]:
-    """The lines without what is different each time: times, numbers of items, and alignment."""
+    """The lines without what differs each time: times, numbers of items, and alignment."""
     text = re.sub(r"(speed-up-)\d+", r"\1N", text.replace(root, "ROOT"))
     text = re.sub(r"\d+(\.\d+)?( ?s\b)", r"T\2", text)
     return [" ".join(line.split()) for line in text.splitlines()]
@@ -164,7 +165,7 @@ def test_what_the_guide_shows_of_a_review_is_what_is_printed(shop: TypedCheckout
     assert printed[at : at + len(shown_lines)] == shown_lines
 
 
-#: What answers to `claude`: it does what the guide's prompts ask for, in the guide's order.
+#: A stand-in for `claude`: it does what the guide's prompts ask for, in the guide's order.
 CLAUDE = r"""#!/bin/sh
 case "$(cat)" in
     *"Rename the class"*) sleep 0.5; echo Account > docs/user.md

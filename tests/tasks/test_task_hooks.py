@@ -1,4 +1,4 @@
-"""A client's hooks in the agent of a task: `holdfast init` was run there before, as by most."""
+"""A client's hooks in the agent of a task, where `holdfast init` was run before."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def checkout(tmp_path: Path) -> Checkout:
 
 
 def asks(checkout: Checkout, client: str, tool: str, into: str, **given: str) -> str:
-    """A line of a script: the hook of a client before a tool, with what it answered in a file."""
+    """A line of a script: the hook of a client before a tool, with its answer in a file."""
     event = {
         "hook_event_name": "PreToolUse", "session_id": "s1", "cwd": str(checkout.root),
         "tool_name": tool, "tool_input": given,

@@ -1,5 +1,5 @@
-"""What a task has seen of a file that it writes stays true until it ends: also that there was no
-such file, and also of files whose folder it renames."""
+"""What a task has seen of a file that it writes stays true until it ends: even that there was no
+such file, and even for files whose folder it renames."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def marks(checkout: Checkout) -> Path:
 
 
 def _goes_when_one_waits(checkout: Checkout, marks: Path) -> threading.Thread:
-    """Lets a script go on when a task stands in line."""
+    """Lets a script continue when a task waits."""
 
     def wait() -> None:
         with LockManager.open(str(checkout.root)) as manager:
@@ -60,7 +60,7 @@ def test_a_name_that_a_task_made_and_removed_is_its_own_until_it_ends(
 def test_who_removes_a_file_that_another_task_has_removed_waits_for_that_task(
     checkout: Checkout, marks: Path
 ) -> None:
-    """If that one fails, the file is there again, and is removed all the same."""
+    """If that one fails, the file exists again, and is removed nevertheless."""
     fails = shell("rm a.txt", f"touch {marks}/removed", until_file(f"{marks}/go"), "exit 3")
     removes = shell(until_file(f"{marks}/removed"), "rm -f a.txt", "echo removed > b.txt")
     thread = _goes_when_one_waits(checkout, marks)
@@ -78,7 +78,8 @@ def test_who_removes_a_file_that_another_task_has_removed_waits_for_that_task(
 def test_who_waits_for_a_file_that_another_task_has_removed_is_told_that_it_changed(
     checkout: Checkout, marks: Path
 ) -> None:
-    """It was gone when the write came, and is gone when its turn comes: but it was read before."""
+    """The file was gone when the write came, and is gone when its turn comes: but it was read
+    before."""
     writes = shell("n=$(cat a.txt)", f"touch {marks}/read", until_file(f"{marks}/removed"),
                    'echo "$n and mine" > a.txt')  # fmt: skip
     removes = shell(until_file(f"{marks}/read"), "rm a.txt", f"touch {marks}/removed",

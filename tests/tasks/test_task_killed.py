@@ -86,7 +86,7 @@ def test_a_circle_that_closes_after_an_interrupt_is_resolved_as_well(
         stopping.start()
         (marks / "younger").touch()
         until(manager.queue, "the younger one waits")
-        (marks / "older").touch()  # it closes the circle, and the other one has to yield
+        (marks / "older").touch()  # it closes the deadlock, and the other one has to yield
         stopping.join(PATIENCE_SECONDS)
         is_resolved = not stopping.is_alive()
         work.halt()
@@ -125,7 +125,7 @@ def test_a_dispatcher_that_is_interrupted_twice_undoes_what_is_out_and_another_g
         demand_all_done_once(made)
 
 
-# Cut off while it lands
+# Interrupted while it lands
 
 #: A dispatcher that kills itself, with its launchers, in the middle of a landing.
 DOOMED = """
@@ -216,7 +216,7 @@ def test_until_its_commit_is_made_no_other_holder_gets_the_files_of_a_task(
 def test_what_a_dispatcher_had_no_time_to_clear_away_is_cleared_away_by_the_next(
     checkout: Checkout,
 ) -> None:
-    """It died after the task was done, and before its keepsake said so."""
+    """It died after the task was done, and before its keepsake recorded that."""
     task = checkout.task("one", "echo x > a.txt", commit=True)
     cut_off(checkout, "done", task)
     (run,) = (checkout.root / ".holdfast/runs").iterdir()
@@ -244,7 +244,7 @@ def test_a_task_without_a_commit_is_undone_or_done_and_its_files_are_free(
 def test_trouble_after_a_task_was_accepted_does_not_leave_it_landing(
     checkout: Checkout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What fails is not the landing, but what surrounds it: a folder that cannot be made, say."""
+    """Not the landing fails, but something around it: for example, a folder cannot be made."""
     makedirs, left = os.makedirs, [2]
 
     def fails_twice(path: str, *words: Any, **more: Any) -> None:

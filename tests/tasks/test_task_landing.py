@@ -1,4 +1,4 @@
-"""Commits of tasks: exactly their files, on top of whatever the branch is by then."""
+"""Commits of tasks: exactly their files, on top of the branch as it is by then."""
 
 from __future__ import annotations
 

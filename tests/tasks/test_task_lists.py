@@ -1,4 +1,4 @@
-"""Lists of tasks: what is read, and that a list which is wrong is refused whole."""
+"""Lists of tasks: how they are read, and that a list with a mistake is refused as a whole."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """An attempt that another dispatcher has taken for dead, and whose own dispatcher comes back to it:
-it touches nothing of the attempt that has begun since.
+it touches nothing of the attempt that has started since.
 
-A dispatcher stands still at one point, as behind a terminal that takes no more output or a slow
-git; its launcher is killed meanwhile, and another dispatcher on the same list begins anew.
+A dispatcher hangs at one point, as on a terminal that takes no more output or on a slow git; its
+launcher is killed meanwhile, and another dispatcher on the same list starts the task again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(bool(why_no_broker()), reason=f"no broker here: 
 
 
 class Standstill:
-    """A point at which the first one who comes there stands still."""
+    """A point at which the first thread that comes there waits."""
 
     def __init__(self) -> None:
         self.reached, self._go = threading.Event(), threading.Event()
@@ -49,8 +49,8 @@ class Standstill:
 
 
 class Two:
-    """Two dispatchers on one list of one task: the first is taken for dead while it stands still,
-    the second has begun anew."""
+    """Two dispatchers on one list of one task: the first is taken for dead while it hangs, the
+    second has started again."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self.checkout = Checkout(folder)
@@ -61,7 +61,7 @@ class Two:
 
     def task(self, first: str, **terms: Any) -> Task:
         """Its first attempt does this; the second one writes half of a file, and fails when it may
-        go on."""
+        continue."""
         script = shell(
             f"if [ ! -e {self.is_second} ]; then {first}; fi",
             "echo half > a.txt", until_file(self.go), "echo more >> a.txt", "exit 4",
@@ -95,7 +95,7 @@ def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Two]:
 
 
 def demand_undone_by_the_second_alone(two: Two, second: TaskDispatcher) -> None:
-    """Nothing happens to the files of the second attempt before it fails; then all are put back."""
+    """Nothing happens to the files of the second attempt before it fails; then all are restored."""
     assert two.checkout.read("a.txt") == "half\n"
     two.go.touch()
     until(second.is_done, "the second dispatcher is done")

@@ -1,5 +1,5 @@
-"""Over random sets of tasks: what is there in the end is what some serial order of the tasks that
-succeeded would have made, and nothing else is left."""
+"""Over random sets of tasks: the result is what some serial order of the tasks that succeeded would
+have made, and nothing else is left."""
 
 from __future__ import annotations
 

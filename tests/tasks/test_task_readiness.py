@@ -1,4 +1,4 @@
-"""Which tasks can begin after another has ended, and what it costs to find that out."""
+"""Which tasks can start after another has ended, and what it costs to find out."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def manager(repository: Path) -> Iterator[LockManager]:
 
 
 def begun(manager: LockManager, *tasks: Task, **options: object) -> TaskFlow:
-    """A list that was begun, with a scheduler that sends nothing out."""
+    """A list that was started, with a scheduler that dispatches nothing."""
     assert manager.tree is not None
     setting = Setting(manager, manager.tree.root, {}, (), (), lambda _task: None)  # type: ignore[arg-type, return-value]
     flow = TaskFlow(manager, TaskList("tasks.toml", tasks), setting, **options)  # type: ignore[arg-type]
@@ -54,7 +54,7 @@ FAILED = (task_states.SENT_OUT, task_states.GIVEN_UP)
 
 
 def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Counts how often the record of each task is read from now on."""
+    """Counts how many times the record of each task is read from now on."""
     found: Counter[str] = Counter()
     real = TaskRecord.from_event
 

@@ -1,4 +1,4 @@
-"""Lists of tasks: the order, what is done again and what is not, and what a person decides."""
+"""Lists of tasks: the order, what is repeated and what is not, and what a person decides."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_of_two_tasks_that_wait_the_one_with_the_higher_priority_comes_first(
 def test_a_declared_file_that_has_become_a_folder_fails_its_task_and_no_other(
     checkout: Checkout, terms: dict[str, Any]
 ) -> None:
-    """It is found when the task is queued, or while it stands in line."""
+    """It is found when the task is queued, or while it waits."""
     found = checkout.dispatch(
         checkout.task("makes a folder", "mkdir x; echo 1 > x/y", locks=("db:test",), priority=1),
         checkout.task("declares it", "echo 2 > x", writes=("x",), **terms),
@@ -449,7 +449,7 @@ def test_where_there_is_no_broker_nothing_begins_and_the_reason_is_told(
     assert checkout.records() == {}
 
 
-# What a person has changed meanwhile, and what is left in the end
+# What a person has changed meanwhile, and what is left at the end
 
 
 def test_a_task_in_line_needs_what_the_list_says_now(checkout: Checkout) -> None:
@@ -522,7 +522,7 @@ def test_what_an_agent_leaves_behind_is_no_zombie_while_it_works_on(checkout: Ch
 def test_a_first_interrupt_puts_back_what_is_in_review_for_the_agents_that_wait_for_it(
     tmp_path: Path,
 ) -> None:
-    """Or the dispatcher would wait for ever: no decision can be made any more."""
+    """Otherwise the dispatcher would wait for ever: no decision can be made any more."""
     made = TypedCheckout(tmp_path)
     go = tmp_path / "go"
     made.list(one="echo 1 > a.txt", two=f"{until_file(go)}; echo 2 >> a.txt")

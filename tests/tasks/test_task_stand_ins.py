@@ -1,5 +1,5 @@
-"""Tools that write a new file beside the one which they replace, in a task that declares its files:
-so do Claude Code and editors."""
+"""Tools that write a new file beside the one that they replace, in a task that declares its files:
+as Claude Code and editors do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Lists of tasks in `holdfast top`: how far each is, who waits for whom, what is to be decided."""
+"""Lists of tasks in `holdfast top`: how far each is, who waits for whom, what waits for a
+decision."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ def task(name: str, state: str, *, after: tuple[str, ...] = (), **terms: Any) ->
 
 
 def begin(manager: LockManager, *tasks: TaskRecord, pid: int = 0, **terms: Any) -> None:
-    """A list with these tasks in the ledger, begun by this process or by another."""
+    """A list with these tasks in the ledger, started by this process or by another."""
     witness = witness_of(pid) if pid else own_witness()
     given = {"slots": 2, "began": manager.now(), "command": "holdfast dispatch tasks.toml", **terms}
     made = ListRecord(

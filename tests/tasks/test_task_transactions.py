@@ -1,4 +1,4 @@
-"""A task is a transaction on the checkout: whole, or as if it had never been begun."""
+"""A task is a transaction on the checkout: whole, or as if it had never started."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_a_task_cannot_reach_the_ledger_or_what_is_kept(checkout: Checkout) -> N
 def test_a_full_disk_refuses_the_write_and_loses_nothing(
     checkout: Checkout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The launchers, which keep the files, get a limit on how large a file may be."""
+    """The launchers, which keep the files, get a limit on the size of a file."""
     checkout.write({"large.bin": "x" * 300_000})
     checkout.git("add", "-A")
     checkout.git("commit", "-qm", "large")
@@ -203,7 +203,7 @@ def test_a_full_disk_refuses_the_write_and_loses_nothing(
     assert checkout.read("a.txt") == "a0\n"
 
 
-# Tasks that meet
+# Tasks that conflict
 
 
 def test_a_task_waits_for_a_file_of_another_until_that_one_has_ended(checkout: Checkout) -> None:
@@ -220,7 +220,7 @@ def test_a_task_waits_for_a_file_of_another_until_that_one_has_ended(checkout: C
     assert checkout.read("a.txt") == "first\nb0\nsecond\n"
     assert (
         found["second"].tries >= 2
-    )  # it had begun before the file changed: the first write is old
+    )  # it had started before the file changed: the first write is stale
 
 
 def test_a_task_that_was_refused_an_old_file_and_failed_begins_again_with_it(
@@ -303,7 +303,7 @@ def test_the_settings_say_how_long_an_agent_may_take_unless_the_task_does(
 def test_what_could_not_be_put_back_is_tried_again_while_others_wait_for_it(
     checkout: Checkout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Such as on a disk that was full for a moment: else they would wait for ever."""
+    """As on a disk that was full for a moment: otherwise they would wait for ever."""
     monkeypatch.setattr(scheduler_loop, "LOOK_SECONDS", 0.1)
     real = Run.put_back
     failed: list[str] = []
@@ -390,7 +390,7 @@ def _release_when_one_waits(checkout: Checkout, marks: Path) -> None:
 
 
 def _mark_when(checkout: Checkout, name: str, text: str, marks: Path) -> None:
-    """Say that a task has written something, and has ended."""
+    """Signal that a task has written something, and has ended."""
     until(lambda: checkout.read(name) == text, "it is written")
     with LockManager.open(str(checkout.root)) as manager:
         until(

@@ -1,5 +1,5 @@
-"""What a task that fails leaves behind, of all that is more than the content of a file: other
-names, owners, attributes, folders. And what it must not do, because it could not be undone."""
+"""What a failed task leaves behind beyond the content of files: other names, owners, attributes,
+folders. And what it must not do, because it could not be undone."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def test_a_folder_with_such_a_name_in_it_cannot_be_renamed(checkout: Checkout) -
     assert whole_picture(checkout.root) == before
 
 
-# What says itself that it is ignored
+# Files that declare themselves ignored
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_that_is_so_for_the_check_as_well(checkout: Checkout) -> None:
     assert whole_picture(checkout.root) == before
 
 
-# What is neither a file nor a folder
+# Neither files nor folders
 
 
 @pytest.mark.parametrize("deed", ["rm {}", "mv {} other", "mv a.txt {}", "chmod 777 {}", "mv s t"])

@@ -1,4 +1,4 @@
-"""What a person reads of `holdfast dispatch` for tasks, and of `holdfast decide`."""
+"""What `holdfast dispatch` for tasks, and `holdfast decide`, print for people."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def test_a_circle_is_told_with_the_names_of_the_tasks(shop: Shop) -> None:
     right = r"the right would wait for the left \(app/left.rb\)"
     left = r"the left would wait for the right \(app/right.rb\)"
     told = rf"it yielded to an older task: ({right}, {left}|{left}, {right})"
-    assert re.search(told, answer.err)  # it begins with the one that closed the circle
+    assert re.search(told, answer.err)  # it starts with the one that closed the deadlock
 
 
 def test_attempts_that_were_broken_off_use_up_none_of_the_tries(checkout: Checkout) -> None:
@@ -239,7 +239,7 @@ def checkout(tmp_path: Path) -> Checkout:
     return Checkout(tmp_path)
 
 
-# What is said while it runs
+# Output while it runs
 
 
 class Writes(io.StringIO):
@@ -370,7 +370,7 @@ def test_a_changed_task_of_the_command_line_is_refused_with_a_command_that_works
 
 @contextmanager
 def reviewing(shop: Shop, *words: str) -> Iterator[subprocess.Popen[str]]:
-    """A dispatcher that waits for a decision on one task, and at the end has heard of it."""
+    """A dispatcher that waits for a decision on one task, and at the end has been told of it."""
     name = shop.list({"name": "rename it", "prompt": "echo x > app/x.rb; echo n > app/n.rb"})
     with shop.start("dispatch", name, "--review", *words) as process:
         try:

@@ -1,4 +1,4 @@
-"""What a dispatcher was told to do: begun by one of those who want to, and by nobody else."""
+"""The work that a dispatcher was given: of several processes that start it, one succeeds."""
 
 from __future__ import annotations
 

@@ -25,13 +25,13 @@ pytestmark = pytest.mark.skipif(
 
 ONE = {"blog/posts": ["index"]}
 TWO = {"blog/posts": ["index", "show"], "shop/carts": ["index"]}
-#: An agent that waits until it may go on, and says that it is there.
+#: An agent that signals that it runs, and waits until it may continue.
 WAITING = """
 (home / "signs/up").touch()
 while not (home / "signs/go").exists():
     time.sleep(0.01)
 """
-#: One that wants to write what nobody had named, and does what it can.
+#: An agent that wants to write a file that no analysis had named, and does the rest.
 GREEDY = """
 for file in files:
     with open(file, "a") as stream:
@@ -57,7 +57,7 @@ def two(tmp_path: Path) -> Iterator[Desk]:
     made.close()
 
 
-# From beginning to end
+# From start to end
 
 
 def test_a_manifest_is_worked_off_and_told_as_it_goes(two: Desk) -> None:
@@ -91,7 +91,7 @@ def test_what_fails_is_told_with_its_reason_and_a_code(desk: Desk) -> None:
     assert "code 3" in failed["reason"]
 
 
-# What it does not take
+# What it refuses
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_one_interrupt_waits_for_the_agents_that_are_out_and_a_second_ends_them(
     assert states(desk.dispatch("--resume")) == {"blog/posts": "completed"}
 
 
-# Somebody decides
+# A person decides
 
 
 def test_with_review_a_merge_waits_for_a_decision(two: Desk) -> None:

@@ -1,4 +1,4 @@
-"""What is due when, by a clock that is asked as seldom as can be."""
+"""What is due when, by a clock that is read as rarely as possible."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.work.engine.deadlines import Deadlines
 
 
 class Clock:
-    """The ledger's clock, which counts how often it was asked; and ours, which stands still."""
+    """The ledger's clock, which counts how often it was read; and ours, which does not move."""
 
     def __init__(self) -> None:
         self.seconds = 1000.0

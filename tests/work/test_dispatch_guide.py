@@ -1,4 +1,4 @@
-"""What docs/dispatch.md shows of screens is what is printed."""
+"""The output about screens that docs/dispatch.md shows is the real output."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ for file in {files!r}:
 
 
 def shown(number: int, command: str) -> Shown:
-    """What the page shows of one of its commands."""
+    """The output that the page shows for one of its commands."""
     found = transcripts(PAGE)[number]
     assert found.command == command
     return found
 
 
 def check(found: Shown, said: str) -> None:
-    """What is printed is what is shown, apart from seconds."""
+    """The real output is the shown one, apart from seconds."""
     assert found.output is not None
     texts = [re.sub(r"\d+\.\d s|\d+ s\b", "SECONDS", text) for text in (said, found.output)]
     assert is_shown(*texts), f"--- shown\n{found.output}--- said\n{said}"

@@ -1,4 +1,4 @@
-"""Agents stay inside: under a real dispatch, an agent that tries to get out does not."""
+"""Agents stay inside: under a real dispatch, an agent cannot get out of its sandbox."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WAIT = """
 while not (home / "signs/go").exists():
     time.sleep(0.01)
 """
-#: An analysis as it should be, with these files to write.
+#: A valid analysis, with these files to write.
 ANALYSIS = """
 found = {{"screen": "index", "findings": [], "write_targets": {targets}}}
 Path(files[0]).write_text(json.dumps(found))
@@ -43,7 +43,7 @@ Path(files[0]).write_text(json.dumps(found))
 
 
 class Place(Desk):
-    """An application, agents, the command line, and a folder that is not for agents."""
+    """An application, agents, the command line, and a folder that is closed to agents."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, TWO)
@@ -61,7 +61,7 @@ class Place(Desk):
         return Answer(done.returncode, done.stdout, done.stderr)
 
     def told(self, name: str) -> Any:
-        """What an agent has written down, when it is there whole."""
+        """What an agent has written, once it is complete."""
         file = self.signs / name
         self.when(lambda: file.exists() and file.read_text().endswith(("}", "]")), "it was told")
         return json.loads(file.read_text())
@@ -202,7 +202,7 @@ told = {
     assert told["others"] == [] or os.geteuid() == 0
 
 
-#: Tries to approve the other controller, by the page and by the command.
+#: Tries to approve the other controller, on the page and by the command.
 APPROVE = """
 import http.client, subprocess
 port = int((home / "signs/port").read_text())
@@ -325,7 +325,7 @@ told = {"child": child.wait(), "hit": hit, "tried": len(above())}
     assert told["hit"] == [], "neither its launcher nor the dispatcher"
 
 
-# Without the kernel's help
+# Without support by the kernel
 
 
 def test_without_landlock_a_dispatcher_refuses_and_nothing_begins(place: Place) -> None:
@@ -383,7 +383,7 @@ for words in (["decide", "shop/carts", "approve"], ["dispatch", "--amend", "--sa
     assert os.path.exists(place.root / "app/shared.rb")
 
 
-# What the dispatcher itself starts
+# Processes that the dispatcher itself starts
 
 
 def test_no_launcher_imports_what_lies_in_the_repository(place: Place) -> None:
@@ -391,7 +391,7 @@ def test_no_launcher_imports_what_lies_in_the_repository(place: Place) -> None:
     (place.root / "json.py").write_text(escape)
     (place.root / "holdfast").mkdir()
     (place.root / "holdfast/__init__.py").write_text(escape)
-    # The command itself was not started from the repository's own modules either.
+    # Nor was the command itself started from the repository's own modules.
     command = [sys.executable, "-P", "-m", "holdfast"]
     done = subprocess.run(
         [*command, "dispatch", "screens.json", "--sandbox=best-effort"], cwd=place.root,

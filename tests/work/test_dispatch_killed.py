@@ -1,4 +1,5 @@
-"""The dispatcher is killed at random moments and goes on: nothing is lost, doubled or half done."""
+"""The dispatcher is killed at random moments and continued: nothing is lost, doubled or half
+done."""
 
 from __future__ import annotations
 
@@ -33,18 +34,20 @@ SCREENS = {
     "blog/tags": ["index", "edit"],
     "shop/carts": ["show", "pay"],
 }
-#: What every merge writes beside its own controller: so no two of them run at once.
+#: The file that every merge writes in addition to its own controller: so no two of them run at
+#: once.
 SHARED = "app/shared.rb"
-#: What the agents and their orphans append to; an orphan keeps it open. Nobody checks its sum.
+#: The file that the agents and their orphans append to; an orphan keeps it open. Its sum is not
+#: checked.
 JOURNAL = "app/journal.log"
-#: In the environment of everything that is started here; its value is the folder of the test.
+#: A variable of every process that is started here; its value is the folder of the test.
 MARK = "HOLDFAST_TEST_OF_KILLS"
-#: Longer than anything takes here, also on a machine that has other things to do.
+#: Longer than anything takes here, even on a busy machine.
 END_SECONDS = 90.0
 
 #: `agent.py PHASE NAME FILES EVIDENCE ORPHANS`. It writes files in two halves, with their sum in
-#: the last line, and never adds its name to one that is not whole or has it already. Each write
-#: goes down in the evidence, which is not put back after a crash: when, what, with which grant.
+#: the last line, and never adds its name to one that is not whole or has it already. Each write is
+#: recorded in the evidence, which is not restored after a crash: when, what, with which grant.
 AGENT = """
 import hashlib, json, os, random, sys, time
 phase, name, files, evidence, orphans = sys.argv[1:]
@@ -118,7 +121,7 @@ else:
 
 
 class Written(NamedTuple):
-    """A write that a process says it has made, in microseconds of the machine's clock."""
+    """A write that a process has recorded, in microseconds of the machine's clock."""
 
     what: str
     path: str
@@ -157,11 +160,11 @@ class Doomed:
         self.said = folder / "said"
 
     def start(self) -> subprocess.Popen[bytes]:
-        """One more dispatcher, which goes on with the work if there is some."""
-        if self.running:  # another one is at it, and has said by and by what there is to do
+        """One more dispatcher, which continues the work if there is some."""
+        if self.running:  # another one has the work, and records it in time
             until(self._is_assigned, "there is work to go on with", END_SECONDS)
         what = "--resume" if self._is_assigned() else "screens.json"
-        # If the tests themselves are killed, nobody would be left to end it.
+        # If the tests themselves are killed, no process would be left to end it.
         guard = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
         words = [*guard, sys.executable, "-m", "holdfast", "dispatch", what]
         environment = {
@@ -180,7 +183,7 @@ class Doomed:
         return any(event.type == "work_assigned" for event in self.manager.events())
 
     def goes_on(self, condition: Callable[[], bool]) -> bool:
-        """Until something is so. False if the work was done before that."""
+        """Wait until a condition holds. False if the work was done before that."""
         end = time.monotonic() + END_SECONDS
         while not condition():
             for one in self.running:
@@ -192,12 +195,12 @@ class Doomed:
         return True
 
     def moment(self, dice: random.Random) -> Callable[[], bool]:
-        """One of those that are to come: any, or one at which an orphan writes, which is rare."""
+        """A future moment: any, or one at which an orphan writes, which is rare."""
         head, wrote = self.head() + dice.randint(1, 25), self.orphans()
         return dice.choice([lambda: self.head() >= head, lambda: self.orphans() > wrote])
 
     def orphans(self) -> int:
-        """How often an orphan has written up to now."""
+        """How many times an orphan has written up to now."""
         return sum(one.what == "orphan" for one in self.written())
 
     def head(self) -> int:
@@ -211,7 +214,7 @@ class Doomed:
         )
 
     def kill(self, one: subprocess.Popen[bytes], *, itself: bool, launchers: bool) -> None:
-        """What `kill -9` does, in this order: the launchers cannot see their parent go."""
+        """The effect of `kill -9`, in this order: the launchers cannot see their parent die."""
         children = _launchers(one.pid) if launchers else []
         for pid in children if not itself else [*children, one.pid]:
             try:
@@ -223,7 +226,7 @@ class Doomed:
             self.running.remove(one)
 
     def finish(self) -> None:
-        """Let whoever is left, or another one, do all that is left to do."""
+        """Let the remaining dispatchers, or another one, do everything that is left."""
         if not any(one.poll() is None for one in self.running):
             self.start()
         for one in self.running:
@@ -245,7 +248,7 @@ class Doomed:
                 continue
         self.manager.close()
 
-    # What must be true in the end
+    # What must be true at the end
 
     def check(self) -> None:
         events = list(self.manager.events())
@@ -257,7 +260,7 @@ class Doomed:
         assert self.manager.queue() == []
         sweep(str(self.temporary))
         left = list(self.temporary.glob("holdfast-run-*"))
-        # one that was killed right after it had made its folder could not even sign it
+        # one that was killed right after making its folder could not even sign it
         assert [list(folder.iterdir()) for folder in left] == [[] for _ in left]
 
     def _all_is_done_once(self, events: list[Event]) -> None:
@@ -282,7 +285,8 @@ class Doomed:
         assert there == known
 
     def _nobody_wrote_in_the_time_of_another(self, events: list[Event]) -> None:
-        """By the clock of the machine, from which the ledger's differs by the same at any time."""
+        """By the clock of the machine, from which the ledger's differs by the same amount at any
+        time."""
         apart = self.manager.now() - time.time_ns() // 1000
         owners: dict[str, dict[str, int]] = {}
         for event in events:
@@ -303,7 +307,7 @@ class Doomed:
                     yield Written(*json.loads(line))
 
     def told(self) -> str:
-        """For a test that fails: what the dispatchers said, and how the items stand."""
+        """For a test that fails: the output of the dispatchers, and the states of the items."""
         notes: dict[str, Any] = {}
         for event in self.manager.events():
             if event.type.startswith("work_") and "note" in event.data:
@@ -351,7 +355,7 @@ def doomed(folder: Path, orphans: float) -> Iterator[Doomed]:
         made.close()
 
 
-#: Whom a kill takes: the dispatcher, its launchers; and how many dispatchers there are.
+#: Which processes a kill takes: the dispatcher, its launchers; and how many dispatchers there are.
 WAYS = [
     {"itself": True, "launchers": False, "dispatchers": 1},
     {"itself": True, "launchers": True, "dispatchers": 1},
@@ -364,8 +368,8 @@ WAYS = [
 def kill_at_random_moments(
     folder: Path, kills: int, *, seed: int, orphans: float, in_one: int = 8
 ) -> int:
-    """Kill so often, while there is still something to do, and let it come to its end in between:
-    after so many kills a new application is begun. How many writes of orphans were seen."""
+    """Kill so many times, while something is left to do, and let the work end in between: after so
+    many kills a new application is started. How many writes of orphans were seen."""
     dice = random.Random(seed)
     left, number, seen = kills, 0, 0
     while left:

@@ -1,4 +1,5 @@
-"""Nothing half done: work that fails leaves its files as they were, and what is done stays done."""
+"""Nothing half done: work that fails leaves its files as they were, and finished work stays
+done."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ for file in files:
     with open(file, "r+") as stream:
         stream.write("half ")
 """
-#: The other one, which waits for the shared file: it does not build on what it must not see.
+#: The other agent, which waits for the shared file: it does not build on what it must not see.
 LOOKING = """
 found = Path("app/shared.rb").read_bytes()
 if found != b"shared\\n":
@@ -43,7 +44,7 @@ for file in files:
     with open(file, "a") as stream:
         stream.write(f"{name}\\n")
 """
-#: An agent that says that it is there, and waits until it may go on.
+#: An agent that signals that it runs, and waits until it may continue.
 WAITING = """
 (home / "signs/up").touch()
 while not (home / "signs/go").exists():
@@ -217,7 +218,7 @@ def _waits(manager: LockManager) -> bool:
     return any(one.phase == "apply" and one.status == "queued" for one in found)
 
 
-# What cannot be put back
+# What cannot be restored
 
 
 def test_what_cannot_be_put_back_stays_locked_and_is_an_error_until_it_can(desk: Desk) -> None:
@@ -247,7 +248,8 @@ def test_what_cannot_be_put_back_stays_locked_and_is_an_error_until_it_can(desk:
 def test_what_was_put_back_by_another_meanwhile_is_not_taken_for_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As when the launcher is killed just after its agent has ended, and a person comes by."""
+    """As when the launcher is killed right after its agent has ended, and a person takes the
+    file."""
     app = Application(tmp_path / "repository", ONE)
     times: list[str] = []
     after = Pipeline._after
@@ -280,7 +282,7 @@ def test_amend_writes_what_was_missing_and_applies_nothing_twice(desk: Desk) -> 
     assert (desk.app.read(CONTROLLER), desk.app.read(SHARED)) == before
 
 
-#: One that wants to write what nobody had named, and does what it can.
+#: An agent that wants to write a file that no analysis had named, and does the rest.
 GREEDY = """
 for file in files:
     if file != "app/missed.rb":

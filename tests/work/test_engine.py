@@ -1,4 +1,5 @@
-"""The loop of a scheduler: what callbacks may answer, who is sent out, what goes with an item."""
+"""The loop of a scheduler: what callbacks may answer, which items start, what belongs to an
+item."""
 
 from __future__ import annotations
 
@@ -287,7 +288,7 @@ def test_one_that_is_held_keeps_its_locks_and_gives_back_its_slot(
 def test_no_more_are_begun_while_so_many_are_held(
     make: Callable[..., Scheduler], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each keeps a process, and a person may be long about it."""
+    """Each keeps a process, and a person may take long."""
     monkeypatch.setattr(scheduler_loop, "HELD_MAX", 2)
     scheduler = make(slots=1)
     scheduler.handle("land", lambda item, grant: None)
@@ -355,7 +356,7 @@ def test_what_a_dead_dispatcher_held_is_recovered_and_done_again(
     assert undone == [item.id]
 
 
-# Slots, and whose work it is
+# Slots, and the owner of an item
 
 
 def test_a_phase_without_a_slot_is_sent_out_though_none_is_free(
@@ -414,7 +415,7 @@ def test_an_item_that_a_handler_does_not_accept_is_left_for_another_dispatcher(
 def test_seed004_25_a_shared_semaphore_limits_who_is_sent_out(
     make: Callable[..., Scheduler],
 ) -> None:
-    """No permit of another part of the program is taken, and each one of ours is given back."""
+    """No permit of another part of the program is taken, and each of ours is returned."""
     permits, go_on = threading.Semaphore(2), threading.Event()
     permits.acquire()
     scheduler = make(claude_semaphore=permits)
@@ -423,7 +424,7 @@ def test_seed004_25_a_shared_semaphore_limits_who_is_sent_out(
     scheduler.start()
     go_round(scheduler)
     assert [item.workflow for item in scheduler.active_items] == ["a"]
-    permits.release()  # without a word to the scheduler
+    permits.release()  # without informing the scheduler
     until(lambda: len(scheduler.active_items) == 2, "the other is out too")
     go_on.set()
     ends(scheduler)
@@ -478,7 +479,7 @@ def test_an_item_changes_its_status_only_along_an_edge(before: str, cause: str) 
             work_items.after(before, cause)
 
 
-# All that its holder has
+# Everything that its holder has
 
 
 def more_of(manager: LockManager, scheduler: Scheduler, item: WorkItem, *paths: str) -> None:
@@ -578,8 +579,8 @@ def test_all_that_an_abandoned_item_s_holder_took_goes_to_whoever_cleans_up(
 def test_what_the_holder_of_an_item_waited_for_never_comes_to_it_afterwards(
     manager: LockManager, scene: Scene, way: str
 ) -> None:
-    """Its launcher was killed while a call of the agent stood in line. As long as files are kept
-    under its name, and the next attempt keeps some, the ledger does not count it as dead."""
+    """Its launcher was killed while a call of the agent waited. As long as files are kept under its
+    name, and the next attempt keeps some, the ledger does not count it as dead."""
     desk = ItemStore(manager)
     item = desk.enqueue("a", "apply", LockRequest.of((), ["a.py"]))
     holder = Holder(id=item.id, key="theirs", witness=scene.holder("theirs").witness)

@@ -1,4 +1,4 @@
-"""What an analysis must say: checked against its schema, and never taken on trust."""
+"""What an analysis must contain: checked against its schema, and never trusted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SCREEN = Screen("Post Detail", "blog", "posts", "show")
 
 
 def output(**changes: Any) -> bytes:
-    """An output that is right, but for the changes; a change to ... takes the field away."""
+    """A valid output with these changes; a change to ... removes the field."""
     found = {"screen": "Post Detail", "findings": [], "write_targets": [], **changes}
     return json.dumps({name: one for name, one in found.items() if one is not ...}).encode()
 

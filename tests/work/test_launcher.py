@@ -87,12 +87,12 @@ def test_one_that_is_stopped_before_it_begins_does_not_begin(bench: Bench) -> No
     bench.launcher.stop("called off")
     ended = bench.sh("echo ran", write=None)
     assert (ended.why, bench.output.exists()) == ("called off", False)
-    bench.launcher.holder(bench.item)  # as when its locks are taken anew
+    bench.launcher.holder(bench.item)  # as when its locks are taken again
     assert bench.shell("echo ran", write=None) == "ran\n"
 
 
 def test_what_forks_away_is_gone_before_the_agent_has_ended(bench: Bench, tmp_path: Path) -> None:
-    """A new session, twice forked: nobody's child but the launcher's."""
+    """A new session, forked twice: a child of the launcher alone."""
     file = tmp_path / "pid"
     script = (
         f"setsid sh -c 'setsid sleep 1000 & echo $! > {file}' & until [ -s {file} ]; do :; done"
@@ -114,7 +114,7 @@ def test_a_command_that_is_not_there_is_an_error_with_its_name(bench: Bench) -> 
             environment={}, write=None,
         )  # fmt: skip
     assert error.value.fields["command"] == "/no/such/agent"
-    assert bench.sh("exit 0", write=None).code == 0  # and the launcher is as well as before
+    assert bench.sh("exit 0", write=None).code == 0  # and the launcher still works
 
 
 def test_when_a_launcher_is_killed_its_agent_dies_and_the_item_can_be_tried_again(
@@ -255,7 +255,7 @@ def test_what_cannot_be_cleared_is_left_for_new_quarters(
 @pytest.mark.parametrize("gone", ["", "tmp", "socket"])
 def test_quarters_that_somebody_tidied_away_are_made_anew(bench: Bench, gone: str) -> None:
     place = Path(bench.shell('echo "$TMPDIR"').strip())
-    bench.shell("true", write=None)  # which it does not begin before it has emptied that
+    bench.shell("true", write=None)  # which it does not start before that is empty
     if gone == "socket":
         (place.parent / gone).unlink()
     else:

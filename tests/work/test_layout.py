@@ -40,7 +40,7 @@ def refusal(root: Path, text: str) -> SettingsError:
     return caught.value
 
 
-# Where things are
+# Where the files are
 
 
 def test_without_settings_it_fits_rails(tmp_path: Path) -> None:

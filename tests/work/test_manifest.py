@@ -1,4 +1,4 @@
-"""The manifest of screens: what it must say, and how a mistake in it is told."""
+"""The manifest of screens: what it must contain, and how a mistake in it is reported."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from holdfast.work.screens.manifest import (
 
 
 def screen(**changes: Any) -> dict[str, Any]:
-    """One that is right, but for the changes; a change to None takes the field away."""
+    """A valid screen with these changes; a change to None removes the field."""
     found = {
         "name": "show",
         "module": "blog",

@@ -1,4 +1,4 @@
-"""What an agent tries to write and may not is noticed, whatever tool it uses."""
+"""A refused write of an agent is noticed, whatever tool it uses."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def again(kept: Bench) -> Iterator[Bench]:
 
 
 def real(function: Test) -> Test:
-    """A test that needs a kernel which can do it."""
+    """A test that needs kernel support."""
     marked: Test = NEEDS_LANDLOCK(NEEDS_LISTENER(function))
     return marked
 
@@ -148,7 +148,7 @@ def test_what_is_open_or_fails_anyway_or_nobody_could_have_is_no_gap(
 
 @real
 def test_a_grant_names_its_files_by_inode_as_the_kernel_does(bench: Bench) -> None:
-    """Another name of a file that it may write is open, and no gap."""
+    """Another name of a file that it may write is open, and not a gap."""
     os.link(bench.root / "app/x.rb", bench.root / "lib/other.rb")
     assert bench.shell("echo new > lib/other.rb && echo fine") == "fine\n"
     assert bench.gaps == []
@@ -323,12 +323,13 @@ def test_each_path_is_told_once_and_only_so_many(bench: Bench) -> None:
     assert bench.gaps == [f"lib/{at}.rb" for at in range(most)]
 
 
-# What it does to an agent
+# Effects on an agent
 
 
 @real
 def test_an_agent_with_a_filter_of_its_own(bench: Bench) -> None:
-    """One that says no to a call wins; one that lets all through takes nothing away from ours."""
+    """A filter that refuses a call takes precedence; one that lets all through takes nothing away
+    from ours."""
     inner = [PYTHON, "-c", "import os; print(os.access('app', 0)); open('lib/y.rb', 'w')"]
     command = [PYTHON, "-c", WITHOUT_CALL, "21", "1", *inner]
     bench.run(*command)
@@ -338,8 +339,8 @@ def test_an_agent_with_a_filter_of_its_own(bench: Bench) -> None:
 
 @real
 def test_an_agent_within_an_agent_does_without(bench: Bench) -> None:
-    """There can be one listener only: the inner one is not noticed by an inner launcher, and the
-    outer one sees both."""
+    """There can be one listener only: an inner launcher does not notice writes of the inner agent,
+    and the outer one sees both."""
     said = bench.python(
         "from holdfast.gate.sandbox.kernel import seccomp\nprint(seccomp.lacks())\n"
         "try:\n    seccomp.Filter().install()\nexcept OSError as error:\n    print(error.errno)\n"
@@ -356,7 +357,7 @@ def test_an_agent_within_an_agent_does_without(bench: Bench) -> None:
     os.uname().machine != "x86_64", reason="only x86_64 has a second way of calling"
 )
 def test_calls_in_another_way_pass_and_are_refused_all_the_same(bench: Bench) -> None:
-    """`int 0x80` is the way of 32 bits: not looked at, and Landlock refuses it nevertheless."""
+    """`int 0x80` is the way of 32 bits: not examined, but Landlock refuses it nevertheless."""
     said = bench.python("""
 import ctypes, mmap
 code = bytes.fromhex("53" "89f8" "89f3" "89d1" "ba00000000" "cd80" "5b" "c3")
@@ -376,7 +377,7 @@ print(call(5, at, 1))
 
 @real
 def test_an_agent_that_is_killed_in_the_middle_of_it(bench: Bench) -> None:
-    """Its calls die with it; the launcher is as well as before."""
+    """Its calls die with it; the launcher still works."""
     script = (
         "import os, signal, threading\n"
         "def write():\n    while True:\n        open(os.environ['TMPDIR'] + '/x', 'w').close()\n"
@@ -409,7 +410,7 @@ print(len(os.listdir(os.environ["TMPDIR"])), len(heard) > 5)
 def test_what_is_left_of_a_killed_launcher_can_open_nothing_to_write_any_more(
     bench: Bench, tmp_path: Path
 ) -> None:
-    """Not even what it was granted: whoever has the file next has it for himself."""
+    """Not even what it was granted: the next holder has the file for itself."""
     place = tmp_path / "listed"
     place.mkdir()
     orphan = (
@@ -447,7 +448,7 @@ def test_what_is_left_of_a_killed_launcher_can_open_nothing_to_write_any_more(
 
 @real
 def test_an_agent_goes_on_while_nobody_can_write_the_ledger(bench: Bench, tmp_path: Path) -> None:
-    """What is noticed is written down by another process than the one that lets calls through."""
+    """Gaps are recorded by another process than the one that lets calls through."""
     go = tmp_path / "go"
     script = (
         f"echo up; until [ -e {go} ]; do sleep 0.01; done; "
@@ -467,12 +468,12 @@ def test_an_agent_goes_on_while_nobody_can_write_the_ledger(bench: Bench, tmp_pa
     assert bench.gaps == ["lib/a.rb", "lib/b.rb"]
 
 
-# Where the kernel cannot
+# Where the kernel cannot do it
 
 
 @real
 def test_without_a_listener_all_else_is_as_before() -> None:
-    """In a world without seccomp the filter is left out, and it is said why."""
+    """On a system without seccomp the filter is left out, and the reason is printed."""
     number = seccomp.MACHINES[os.uname().machine].seccomp
     script = (
         "from holdfast.gate.sandbox.kernel import seccomp\nprint(seccomp.lacks())\n"
@@ -502,7 +503,7 @@ def test_another_machine_or_system_says_so(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("machine", list(seccomp.MACHINES))
 def test_the_filter_tells_exactly_what_writes(machine: str) -> None:
-    """The program, carried out as the kernel does: by its words alone."""
+    """The filter program, run as the kernel runs it, by its instructions alone."""
     known = seccomp.MACHINES[machine]
     steps = seccomp.program(known)
     flags_at = {"open": 1, "openat": 2}

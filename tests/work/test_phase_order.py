@@ -1,4 +1,4 @@
-"""The order of the phases of a screen stands in one place, and all else is derived from it."""
+"""The order of the phases of a screen is in one place, and every other order is derived from it."""
 
 from __future__ import annotations
 

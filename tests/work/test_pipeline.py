@@ -36,7 +36,7 @@ pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="launchers need Linux: subreaper, pidfd, Landlock"
 )
 
-#: What an agent may be told: to wait until the test lets it go on, and to find something.
+#: Orders for an agent: to wait until the test lets it continue, and to find something.
 AFTER_GO = "while not (home / 'go').exists(): time.sleep(0.01)\n"
 FOUND = """
 screen = name.split("/")[2]
@@ -80,7 +80,7 @@ def test_every_screen_is_analysed_and_every_controller_merged(app: Application) 
 def test_seed004_05_an_analysis_reads_its_screen_and_writes_its_own_folder(
     small: Application,
 ) -> None:
-    """What belongs to its controller and what the manifest declares for it, and nothing else;
+    """The files of its controller and those that the manifest declares for it, and nothing else;
     until it is done."""
     declared = ["app/controllers/concerns/authentication.rb", "app/models/concerns/"]
     screens = manifest(ONE)
@@ -137,7 +137,7 @@ def test_seed004_09_every_screen_has_an_item_and_all_of_them_are_out_at_once(
 def test_seed004_06_a_merge_locks_exactly_its_targets_from_apply_to_verify(
     tmp_path: Path, made: list[Application]
 ) -> None:
-    """Those of all its screens; and it reads what their analyses have written."""
+    """The targets of all its screens; and it reads what their analyses have written."""
     app = Application(tmp_path / "repository", {"blog/posts": ["index", "show"]})
     made.append(app)
     app.settings("test fix ci verify")
@@ -229,7 +229,7 @@ def test_seed004_12_a_later_phase_gets_the_slot_first(app: Application) -> None:
     ]  # fmt: skip
 
 
-# What agents do wrong
+# Mistakes of agents
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_seed004_35_an_undeclared_file_is_refused_and_the_agent_completes_what_i
 def test_seed004_15_even_a_bug_in_the_scheduler_cannot_produce_an_unprotected_write(
     small: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its agent is told to write a file that was never locked for it, and which another holds."""
+    """Its agent is told to write a file that was never locked for it, and that another holds."""
     locked = Layout.merge_request
 
     def forgetful(self: Layout, screens: Any, write_targets: Any) -> Any:
@@ -591,8 +591,8 @@ def test_seed004_16_and_25_without_a_lock_manager_nothing_is_locked(
 def test_seed004_25_the_pipeline_is_made_with_its_collaborators(
     small: Application, in_memory: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As the document makes it: a manager, a scheduler on it, a manifest. Without launchers its
-    agents run right below this process, and are told the grant that they work under."""
+    """As in the document: a manager, a scheduler on it, a manifest. Without launchers its agents
+    run directly below this process, and are told the grant that they work under."""
     monkeypatch.chdir(small.root)
     small.order("analyze", "print(os.environ['HOLDFAST_GRANT'], os.environ['HOLDFAST_TOKEN'])\n"
                 "found = {'screen': 'index', 'findings': [], 'write_targets': ['app/shared.rb']}\n"
@@ -624,8 +624,8 @@ def test_seed004_25_the_pipeline_is_made_with_its_collaborators(
 def test_seed004_25_the_constructor_of_the_document_works_as_it_stands(
     app: Application, in_memory: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a semaphore that other parts of the program use as well: no more agents are out than
-    it has permits, and they come back."""
+    """With a semaphore that other parts of the program use as well: no more agents run than it has
+    permits, and these are returned."""
     monkeypatch.chdir(app.root)
     lock_manager = LockManager() if in_memory else LockManager.open(".")
     claude_semaphore = threading.Semaphore(2)
@@ -727,7 +727,7 @@ def test_seed004_07_a_workflow_is_named_with_its_module() -> None:
 
 
 def test_seed004_27_phases_take_the_grant_that_they_work_under(small: Application) -> None:
-    """Each of them, and without one it is as it was before there were locks."""
+    """Each of them; and without a grant it is as before there were locks."""
     import inspect
 
     for name in ("analysis", "apply", "test", "fix", "ci", "verify"):
@@ -745,7 +745,7 @@ PHASES = ("analysis", "apply", "test", "fix", "ci", "verify")
 
 
 def refusals(pipeline: Pipeline, name: str, grant_id: Any, reason: str) -> None:
-    """Every phase refuses this grant, for this reason, and no agent begins."""
+    """Every phase refuses this grant, for this reason, and no agent starts."""
     for phase in PHASES:
         with pytest.raises(LockViolationError) as caught:
             getattr(pipeline, f"run_{phase}")(name, grant_id=grant_id)
@@ -756,8 +756,8 @@ def refusals(pipeline: Pipeline, name: str, grant_id: Any, reason: str) -> None:
 def test_seed004_27_a_made_up_released_expired_or_foreign_grant_id_is_refused(
     small: Application,
 ) -> None:
-    """By every phase, each by its own reason: only without any grant it is as before there were
-    locks. Another has the file meanwhile, and what it wrote stays."""
+    """By every phase, each with its own reason: only without any grant it is as before there were
+    locks. Another holder has the file meanwhile, and what it wrote stays."""
     small.settings("test fix ci verify")
     for phase in ("analyze", "apply", "test", "fix", "ci", "verify"):
         small.order(phase, "Path('app/shared.rb').write_text('overwritten')")
@@ -793,7 +793,7 @@ def test_seed004_27_a_made_up_released_expired_or_foreign_grant_id_is_refused(
 
 
 def test_seed004_27_the_grant_of_another_workflow_is_refused(app: Application) -> None:
-    """Also while that one's agent is out: it would run with the other's locks."""
+    """Even while that one's agent runs: it would run with the other's locks."""
     waiting = "end = time.monotonic() + 60\nwhile time.monotonic() < end:\n    time.sleep(0.01)"
     app.order("analyze-shop-carts-index", f"{waiting}\n    if (home / 'go').exists(): break")
     pipeline = app.open()

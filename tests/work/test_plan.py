@@ -22,7 +22,7 @@ from holdfast.work.screens.screen_plan import Plan, SharedRead
 
 AUTH = "app/controllers/concerns/authentication.rb"
 MONEY = "app/services/money.rb"
-#: Only what a screen declares, so that a test sees what it is about.
+#: Only what a screen declares, so that a test shows what it is about.
 BARE = Layout(controller="c/{module}/{controller}.rb", views="", models=())
 
 

@@ -1,4 +1,4 @@
-"""The scheduler: locks and a slot, or the next one's turn."""
+"""The scheduler: an item starts when its locks and a slot are free, or the next one does."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from holdfast.work.engine.work_items import LockRequest, WorkItem
 
 
 class Stop:
-    """A callback that goes on when it is told to, and remembers who came when."""
+    """A callback that waits until it is told to continue, and remembers which items came when."""
 
     def __init__(self) -> None:
         self.came: list[str] = []
@@ -43,7 +43,7 @@ class Stop:
         return {"grant": grant.id}
 
     def let(self, *workflows: str) -> None:
-        """Let these go on, or everybody."""
+        """Let these continue, or all."""
         with self._lock:
             self._free.update(workflows)
             self._all = self._all or not workflows
@@ -90,8 +90,9 @@ def status(scheduler: Scheduler, item: WorkItem) -> str:
 
 
 def go_round(scheduler: Scheduler) -> None:
-    """Wait until the loop has seen to all that is due by now, and sent out all that can be."""
-    for _ in range(2):  # one look may have begun already
+    """Wait until the loop has handled everything that is due, and dispatched every item that can
+    start."""
+    for _ in range(2):  # one check may have begun already
         looks = scheduler._snapshot.looks
         scheduler.look()
         until(lambda: scheduler._snapshot.looks > looks, "it goes round")  # noqa: B023
@@ -394,7 +395,7 @@ def test_seed004_32_an_item_has_what_somebody_leaked_when_its_ttl_is_over(
 def test_seed004_32_a_scheduler_reaps_what_leaked_though_nobody_wants_it(
     make: Callable[..., Scheduler], manager: LockManager, scene: Scene
 ) -> None:
-    """Only what has run out, and not once it is stopped."""
+    """Only expired grants, and not once it is stopped."""
     leaked = manager.acquire(holder="somebody", write_paths=["a.py"])
     kept = manager.acquire(holder="somebody", write_paths=["b.py"], ttl=None)
     scheduler = make(reap_seconds=0.01)
@@ -437,7 +438,7 @@ def test_waiting_for_a_slot_uses_up_no_retries(
 def test_seed004_13_and_33_after_10_minutes_nobody_passes_it_any_more(
     make: Callable[..., Scheduler], stop: Stop, manager: LockManager, scene: Scene
 ) -> None:
-    """It wants two files that are never free together, but for its reservation."""
+    """It wants two files that are never free together, except for its reservation."""
     one = manager.acquire(holder="one", write_paths=["a.py"], ttl=None)
     two = manager.acquire(holder="two", write_paths=["b.py"], ttl=None)
     scheduler = make(queue_seconds=10_000)
@@ -495,7 +496,7 @@ def counted(manager: LockManager, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_something_nearer_is_due_on_time_though_something_far_was_looked_at(
     repository: Path, stop: Stop
 ) -> None:
-    """By the clock of the machine, and with nobody who tells it to look."""
+    """By the clock of the machine, without a message."""
     with LockManager.open(repository) as manager:
         manager.acquire(holder="somebody", write_paths=["app/x.rb"], ttl=None)
         scheduler = Scheduler(lock_manager=manager, queue_seconds=0.05, patience_seconds=50_000)
@@ -522,7 +523,7 @@ def test_who_wants_a_look_while_there_is_one_gets_another(
         read = real(self)
         if passes:
             scene.clock.advance(passes.pop())
-            scheduler.look()  # what was read is old by now
+            scheduler.look()  # the reading is old by now
         return read
 
     monkeypatch.setattr(LockManager, "now", now)

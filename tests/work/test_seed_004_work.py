@@ -1,4 +1,4 @@
-"""The dispatcher: the promises of 004 about what is sent out and when."""
+"""The dispatcher: the promises of 004 about what starts and when."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def test_one_that_is_refused_for_another_path_waits_there_and_the_next_is_tried(
 
 @given(st.data())
 def test_whatever_happens_nobody_is_lost_and_nobody_is_tried_in_vain(data: st.DataObject) -> None:
-    """Against the plainest of queues: everybody has a set of paths, somebody holds some."""
+    """Against the plainest of queues: every item has a set of paths, some of which are held."""
     paths = ["a", "b", "c/d", "c/e"]
     queue, held = Queue(), set(data.draw(st.lists(st.sampled_from(paths), unique=True)))
     wants: dict[str, list[str]] = {}
@@ -149,7 +149,7 @@ def test_whatever_happens_nobody_is_lost_and_nobody_is_tried_in_vain(data: st.Da
 
 
 def test_a_folder_and_its_name_without_a_slash_are_one_place() -> None:
-    """A folder that is not there yet is held under a name without a slash."""
+    """A folder that does not exist yet is held under a name without a slash."""
     queue = Queue()
     one = item("one")
     queue.add(one)
