@@ -128,7 +128,7 @@ def test_holdfast_resume_lets_a_stopped_agent_go_on(gated: Gated, claudes: Claud
     assert stopped.name in gated.by_a_person("blockers").out
     answer = gated.by_a_person("resume")
     assert answer.code == 0, answer
-    assert f"{stopped.name} may go on" in answer.out
+    assert f"{stopped.name} may continue" in answer.out
     assert owner.name in answer.out
     assert gated.blockers() == []
     assert [event["data"]["agent"] for event in gated.happened("agent_resumed")] == [stopped.name]

@@ -117,7 +117,7 @@ def test_a_retry_that_fails_refuses_every_edit_until_holdfast_resume(
     assert not (gated.root / "c.txt").exists()
     owner.ends()
     answer = gated.by_a_person("resume")
-    assert f"{other.name} may go on" in answer.out, answer
+    assert f"{other.name} may continue" in answer.out, answer
     assert gated.blockers() == []
     resumed.open()
     other.ends()
