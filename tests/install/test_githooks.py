@@ -367,7 +367,7 @@ def test_a_program_that_is_gone_refuses_with_what_to_do(repo: Repo) -> None:
     repo.write("a")
     repo.git("add", "a")
     said = repo.git("commit", "-m", "x", ok=False)
-    assert "its program is gone" in said
+    assert "its program is missing" in said
     assert "holdfast init" in said
     repo.git("commit", "--no-verify", "-m", "x")
 

@@ -216,8 +216,8 @@ def _is_shielded(hooks: str, manager: Stasher) -> bool:
 
 
 def shielded(folder: str, env: Mapping[str, str], name: str) -> str:
-    """Where the index is with which what was there as this hook must run, for the work of others
-    would be put aside otherwise. Empty if it may run with that of the commit."""
+    """The path of the index with which the other hook of this name must run, because it would set
+    the work of others aside. Empty if it may run with the commit's own index."""
     root = _top(folder)
     if not _is_guarded(root):
         return ""
@@ -225,7 +225,7 @@ def shielded(folder: str, env: Mapping[str, str], name: str) -> str:
     if not any(one.takes == ALL and one.can_be_shielded for one in managers):
         return ""
     if not _are_others_at_work(root, Committer(env)):
-        return ""  # whoever is alone has the checks as they are without us
+        return ""  # a committer who is alone has the checks as without Holdfast
     from holdfast.gate.git import commit_index
 
     return commit_index.copy_index(root, staged(root) if name in _BEFORE else ())
@@ -237,7 +237,7 @@ def _are_others_at_work(root: str, me: Committer) -> bool:
     except StoreReadonlyError:
         if not runner_client.address():
             raise
-        return runner_client.are_others_at_work(root)  # below a broker, which can look
+        return runner_client.are_others_at_work(root)  # below a broker, which can read the ledger
 
 
 def are_others_at_work(root: str, me: Author) -> bool:
@@ -322,7 +322,7 @@ def _free(
     )
 
 
-# Who holds what
+# Holders
 
 
 def _top(folder: str) -> str:

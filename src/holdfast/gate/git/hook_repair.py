@@ -80,7 +80,7 @@ def look(root: str) -> str:
         words = _words(known)
         try:
             logs = _logs(hook_folder.folders(root))
-            told, problem = _put_right(root, words)
+            told, problem = _repair(root, words)
             for log in logs:
                 _free_committed(_checkout(root, log), log, known)
             _write(root, hook_folder.folders(root), Known(logs, words, problem))
@@ -110,7 +110,7 @@ def commit_was_seen(root: str) -> None:
 # The hooks
 
 
-def _put_right(root: str, words: Sequence[str]) -> tuple[str, str]:
+def _repair(root: str, words: Sequence[str]) -> tuple[str, str]:
     """What was repaired, in words, or why it could not be."""
     from holdfast.gate.git import git_hooks
     from holdfast.gate.install import git_part

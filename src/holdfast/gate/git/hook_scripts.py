@@ -56,7 +56,7 @@ shielded() {
 forget() { [ -z "$copy" ] || rm -f -- "$copy" "$copy.was" "$copy.lock"; }
 trap 'forget; exit 130' HUP INT TERM"""
 
-_REFUSE = """# The pre-commit framework may have moved this file, and goes on whatever it says.
+_REFUSE = """# The pre-commit framework may have moved this file, and ignores its result.
 refuse() {
     case $0 in *.legacy)
         case $(tr '\\0' ' ' <"/proc/$PPID/cmdline" || ps -o args= -p "$PPID") in
@@ -103,7 +103,7 @@ def render(name: str, words: Sequence[str], before: bytes, *, kind: str, made: b
     """The whole script for git's own folder. `words` is the command that it runs, `before` the text
     of the hook that was there, `kind` one of CHECKS, RELEASES, FURNISHES and PASSES."""
     lines = [
-        f"# What was here before is {name}{BEFORE} beside it, and is run by it.",
+        f"# The hook that was here before is {name}{BEFORE} beside it; this one runs it.",
         *([_MADE.decode().strip()] if made else []),
         "folder=${0%/*}",
         '[ "$folder" != "$0" ] || folder=.',
@@ -119,8 +119,8 @@ def render(name: str, words: Sequence[str], before: bytes, *, kind: str, made: b
 def render_own(name: str, words: Sequence[str], *, kind: str) -> bytes:
     """The same for the folder of our own."""
     lines = [
-        "# git is told to look here by the file config in the folder above. What it would run",
-        "# without that is run by this.",
+        "# The file config in the folder above makes git look here. This hook also runs the one",
+        "# that git would run otherwise.",
         "folder=${0%/*}",
         "theirs=$(git config --type=path --get-all core.hooksPath | while IFS= read -r one; do",
         '    [ "$one" = "$folder" ] || printf "%s\\n" "$one"',
@@ -212,14 +212,14 @@ def _gone(name: str, words: Sequence[str], end: str) -> list[str]:
     """Stop if our program is missing: without it the holders are unknown."""
     return [
         f"if [ ! -x {quoted(words[0])} ] || [ ! -f {quoted(words[-1])} ]; then",
-        f'    echo "holdfast: the {name} hook cannot run: its program is gone" >&2',
-        f"    echo {quoted(f'  -> holdfast init writes it anew (it was {words[0]})')} >&2",
+        f'    echo "holdfast: the {name} hook cannot run: its program is missing" >&2',
+        f"    echo {quoted(f'  -> run holdfast init to rewrite it (it was {words[0]})')} >&2",
         f"    {end}",
         "fi",
     ]
 
 
-# What was there before
+# The other hook
 
 
 def _once(before: bytes) -> list[str]:
