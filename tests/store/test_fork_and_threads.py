@@ -545,7 +545,7 @@ INTERRUPTED_EVERYWHERE = """
 import itertools
 from holdfast import LockManager, LockTimeoutError, StoreError
 from holdfast.core import rules
-from holdfast.manager import manager as module
+from holdfast.manager import ledger as module
 from holdfast.store import write_gate
 
 os.chdir(sys.argv[1])

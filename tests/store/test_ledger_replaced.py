@@ -17,7 +17,7 @@ from holdfast import LockManager, StoreBusyError, StoreError
 from holdfast.core.errors import Lost
 from holdfast.core.ledger_time import Reading
 from holdfast.core.model import SECOND
-from holdfast.manager import manager as managing
+from holdfast.manager import ledger as manager_ledger
 from holdfast.manager.clock import SystemClock
 from holdfast.manager.owners.liveness import is_dead
 from holdfast.store import open_store
@@ -169,7 +169,7 @@ def url(root: Path) -> str:
 def test_a_request_that_was_given_up_while_the_ledger_was_busy_is_never_served(
     crowd: Crowd, root: Path, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(managing, "DEADLINE_SECONDS", 0.3)
+    monkeypatch.setattr(manager_ledger, "DEADLINE_SECONDS", 0.3)
     with LockManager.open(root) as manager, LockManager.open(root) as other:
         held = other.try_acquire(holder="other", write_paths=[root / "x"])
         assert held is not None

@@ -345,7 +345,7 @@ def test_only_what_is_named_is_introduced_and_listed(shop: Shop) -> None:
     answer = shop.hold("dispatch", name, "--only", "b")
     assert answer.code == 0
     assert "1 of the 3 tasks of tasks.toml" in answer.err
-    assert "done before" not in answer.err
+    assert "already done" not in answer.err
     assert [line.split()[0] for line in answer.out.splitlines()[1:2]] == ["b"]
     assert "1 of 1 task done" in answer.out
     unknown = shop.hold("dispatch", name, "--only", "d")
