@@ -205,8 +205,8 @@ def test_a_waiter_learns_when_to_check_again(scene: Scene) -> None:
     scene.take("ann", writes=["x"], ttl=60)
     outcome = scene.put(scene.request("bob", [], ["x"], patience=600), wait=True)
     assert isinstance(outcome, Waiting)
-    assert outcome.look_in == 60 * SECOND
+    assert outcome.check_after == 60 * SECOND
     scene.take("cid", writes=["y"], ttl=None)
     outcome = scene.put(scene.request("dee", [], ["y"], patience=600), wait=True)
     assert isinstance(outcome, Waiting)
-    assert outcome.look_in == 600 * SECOND
+    assert outcome.check_after == 600 * SECOND

@@ -103,7 +103,7 @@ def let_die(monkeypatch: pytest.MonkeyPatch, *gone: Name) -> None:
     def is_dead(
         witness: Witness,
         marks: tuple[str, ...],
-        sought: Callable[[tuple[str, ...]], liveness.Sought] = liveness.plainly,
+        sought: Callable[[tuple[str, ...]], liveness.Sought] = liveness.as_plain_marks,
     ) -> bool | None:
         if witness.host == "golden-host":
             return witness.pid in pids

@@ -56,7 +56,7 @@ class Walk:
         waits = {wait.ticket for wait in agent_records.waits(view)}
         blocked = {block.key for block in agent_records.blocks(view)}
         for ticket in view.queue():
-            if rules.is_waited_with(view, ticket):
+            if rules.has_live_waiter(view, ticket):
                 assert ticket.id in waits
                 assert ticket.request.holder.key not in blocked | self.stopped
         for grant in live:

@@ -394,7 +394,7 @@ def _refuse_shared(worktree: Worktree) -> None:
         "what is held is not asked for",
         "core/rules.py",
         """\
-    if view.grace_over or not view.is_free(*reach(looked_up(request))):
+    if view.grace_over or not view.is_free(*reach(checked_keys(request))):
 """,
         """\
     if view.grace_over:

@@ -189,8 +189,8 @@ MUTANTS: list[Mutant] = [
         "002-04",
         "what is held is granted again as long as nobody waits",
         "core/rules.py",
-        "    if view.grace_over or not view.is_free(*reach(looked_up(request))):",
-        "    if view.grace_over and not view.is_free(*reach(looked_up(request))):",
+        "    if view.grace_over or not view.is_free(*reach(checked_keys(request))):",
+        "    if view.grace_over and not view.is_free(*reach(checked_keys(request))):",
         (CORE + "test_seed002_04_at_most_one_live_owner_has_a_file",),
     ),
     Mutant(

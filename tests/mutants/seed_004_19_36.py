@@ -108,8 +108,8 @@ MUTANTS: list[Mutant] = [
         "004-20",
         "a look takes reads for writes",
         "manager/manager.py",
-        "request = self.request(nobody, read_paths, write_paths)",
-        "request = self.request(nobody, (), [*read_paths, *write_paths])",
+        "request = self.request(outsider, read_paths, write_paths)",
+        "request = self.request(outsider, (), [*read_paths, *write_paths])",
         (f"{IN_CORE}20_the_results_of_the_methods",),
     ),
     Mutant(

@@ -232,12 +232,12 @@ def forget_ancestors() -> list[Patch]:
 @mutant
 def one_name_per_file() -> list[Patch]:
     """Two names of one file are two things. Caught by (1)."""
-    looked_up = conflicts.looked_up
+    checked_keys = conflicts.checked_keys
 
     def by_path(request: Request) -> tuple[str, ...]:
-        return tuple(key for key in looked_up(request) if not key.startswith("inode:"))
+        return tuple(key for key in checked_keys(request) if not key.startswith("inode:"))
 
-    return everywhere(looked_up, by_path)
+    return everywhere(checked_keys, by_path)
 
 
 # Leases

@@ -6,7 +6,7 @@ Like those in `rules`, they take a view and a command, and return a decision.
 from __future__ import annotations
 
 from holdfast.core import events
-from holdfast.core.conflicts import covers, fate, in_the_way, looked_up
+from holdfast.core.conflicts import checked_keys, covers, fate, in_the_way
 from holdfast.core.draft import NOTHING, Draft, granted, reach
 from holdfast.core.model import Conflicts, Decision, Event, Grant, Refusal, Request
 from holdfast.core.wait_line import hand_over
@@ -60,12 +60,12 @@ def take_free(view: View, requests: Sequence[Request]) -> Decision[list[Grant]]:
 def _free(view: View, requests: Sequence[Request]) -> list[Request]:
     """The requests, all of one holder, that can start now. Usually all of them can, so they are
     checked together first, and one by one only if that fails."""
-    everything = tuple([key for request in requests for key in looked_up(request)])
+    everything = tuple([key for request in requests for key in checked_keys(request)])
     if not view.grace_over and view.is_free(*reach(everything)):
         return list(requests)
     found = []
     for request in requests:
-        where = reach(looked_up(request))
+        where = reach(checked_keys(request))
         if view.is_free(*where) and not (view.grace_over and view.ripe(*where)):
             found.append(request)
     return found
@@ -109,7 +109,7 @@ def _all_in_the_way(draft: Draft, requests: Sequence[Request]) -> Conflicts:
 
 def covering(draft: Draft, request: Request) -> Grant | None:
     """A live grant of the same holder that covers the whole request."""
-    at, _below = reach(looked_up(request))
+    at, _below = reach(checked_keys(request))
     for id in sorted({id for _key, _mode, id in draft.scopes(at, [])}):
         grant = draft.live_grant(id)
         if (

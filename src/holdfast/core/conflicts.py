@@ -59,7 +59,7 @@ def expiry(draft: Draft, grant: Grant) -> int | None:
     return grant.expires_at + max(0, draft.view.slept - grant.slept)
 
 
-def looked_up(request: Request) -> tuple[str, ...]:
+def checked_keys(request: Request) -> tuple[str, ...]:
     """The keys of a request that are checked for conflicts."""
     silent, wanted = request.silent, request.keys
     if not silent:
@@ -105,13 +105,13 @@ def grants_in_the_way(draft: Draft, request: Request) -> Conflicts:
     examined. The others are counted as they are in the ledger, and some of them may have ended, or
     belong to the requesting holder.
     """
-    wanted = looked_up(request)
+    wanted = checked_keys(request)
     rows = draft.scopes(*reach(wanted))
     row = next(rows, None)
     found = Conflicts()
     if row is None:
         return found
-    met, looked_at = Meeting(draft, request), []
+    met, looked_at = ConflictScan(draft, request), []
     while row is not None and len(found) < CONFLICTS_NAMED_MAX:
         met.look_at(row, found)
         looked_at.append(row)
@@ -136,7 +136,7 @@ def grants_in_the_way(draft: Draft, request: Request) -> Conflicts:
     return found
 
 
-class Meeting:
+class ConflictScan:
     """Compares a request with the held keys, row by row."""
 
     __slots__ = ("_draft", "_known", "_request", "_seen", "_wanted")
@@ -209,8 +209,8 @@ class Meeting:
 def clashes(draft: Draft, request: Request) -> Iterator[tuple[Grant, Row, int]]:
     """All live grants of others that conflict with a request, each with the row that it holds
     and the position of the requested key."""
-    met = Meeting(draft, request)
-    for row in draft.scopes(*reach(looked_up(request))):
+    met = ConflictScan(draft, request)
+    for row in draft.scopes(*reach(checked_keys(request))):
         grant, places = met.clash(row)
         if grant is not None:
             for place in places:
@@ -254,7 +254,7 @@ def _reservations_ahead(
     if not draft.view.grace_over:
         return []
     found = []
-    for ticket in list(draft.ripe(*reach(looked_up(request)))):
+    for ticket in list(draft.ripe(*reach(checked_keys(request)))):
         if ticket.arrival >= arrival or ticket.request.holder.key == request.holder.key:
             continue
         clash = first_clash(request, ticket.request)
@@ -299,7 +299,7 @@ def _reserved_conflict(ticket: Ticket, request: Request, clash: tuple[int, int])
 def waiter_is_dead(draft: Draft, ticket: Ticket) -> bool:
     """Whether no process waits with this ticket any more."""
     request, holder = ticket.request, ticket.request.holder
-    if request.wake and draft.view.deserted(request.wake):
+    if request.wake and draft.view.gave_up(request.wake):
         return True  # it gave up, and could not write that to the ledger
     if draft.is_dead(request.waiter):
         return True
@@ -339,7 +339,7 @@ def in_the_way(draft: Draft, request: Request, arrival: int = LAST) -> Conflicts
     return found
 
 
-def of_those_who_wait(
+def with_waiting_holders(
     draft: Draft, request: Request, arrival: int, about_to_wait: str
 ) -> list[ConflictInfo]:
     """One conflict with each conflicting holder that is itself waiting, or about to wait. There
@@ -347,7 +347,7 @@ def of_those_who_wait(
     waiting = {ticket.request.holder.key for ticket in draft.view.queue()}
     waiting.add(about_to_wait)
     waiting.discard(request.holder.key)
-    met = Meeting(draft, request)
+    met = ConflictScan(draft, request)
     found = []
     for holder_key in sorted(waiting):
         for row in draft.rows_of(holder_key):

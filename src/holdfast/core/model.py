@@ -477,19 +477,19 @@ class Waiting(Value):
     """A queued request: its conflicts, and the time after which to check again, because a lease
     or a patience will have ended."""
 
-    __slots__ = ("conflicts", "look_in", "more", "ticket")
+    __slots__ = ("check_after", "conflicts", "more", "ticket")
 
     def __init__(
         self,
         *,
         ticket: Ticket,
         conflicts: tuple[ConflictInfo, ...],
-        look_in: int | None,
+        check_after: int | None,
         more: int = 0,
     ) -> None:
         self.ticket: Final = ticket
         self.conflicts: Final = conflicts
-        self.look_in: Final = look_in
+        self.check_after: Final = check_after
         self.more: Final = more
 
 

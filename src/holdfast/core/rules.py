@@ -9,12 +9,12 @@ from __future__ import annotations
 from holdfast.core import events
 from holdfast.core.conflicts import (
     EXPIRED,
+    checked_keys,
     clashes,
     covers,
     expiry,
     fate,
     in_the_way,
-    looked_up,
     steal_only,
     waiter_is_dead,
 )
@@ -98,7 +98,7 @@ def acquire_if_free(view: View, request: Request) -> Decision[Grant | None]:
 
     None is not a refusal: only `acquire` can decide. Not for repeated requests.
     """
-    if view.grace_over or not view.is_free(*reach(looked_up(request))):
+    if view.grace_over or not view.is_free(*reach(checked_keys(request))):
         return Decision(None)
     grant = granted(view, request, view.last_token)
     event = Event(view.head + 1, events.LOCK_ACQUIRED, view.now, NOTHING, subject=grant)
@@ -145,11 +145,11 @@ def record_refusal(
 
 def note_refusal(draft: Draft, request: Request, refusal: Refusal) -> None:
     """Add the event of a refusal, as the last of its decision."""
-    data, once = _told(request, refusal)
+    data, once = _refusal_record(request, refusal)
     draft.emit(events.LOCK_REFUSED, data, once=once)
 
 
-def _told(request: Request, refusal: Refusal) -> tuple[dict[str, Any], str]:
+def _refusal_record(request: Request, refusal: Refusal) -> tuple[dict[str, Any], str]:
     """The data of a refusal's event, and the text that identifies its repetitions. Neither grows
     with the size of the request."""
     blockers = sorted({one.grant_id for one in refusal.conflicts[:CONFLICTS_NAMED_MAX]})
@@ -205,10 +205,10 @@ def _wait(
         moments.append(ticket.ripe_at)
     if is_young(draft, ticket):
         moments.append(ticket.grace_ends_at)
-    look_in = max(0, min(moments) - draft.now) if moments else None
+    check_after = max(0, min(moments) - draft.now) if moments else None
     behind = tuple(conflicts)
     return draft.done(
-        Waiting(ticket=ticket, conflicts=behind, look_in=look_in, more=conflicts.more)
+        Waiting(ticket=ticket, conflicts=behind, check_after=check_after, more=conflicts.more)
     )
 
 
@@ -302,7 +302,7 @@ def _only_heir(view: View, grant: Grant) -> Request | None:
     for witness, marks in ((request.waiter, ()), (holder.witness, holder.marks)):
         if witness is not None and view.dead(witness, marks):
             return None
-    return None if request.wake and view.deserted(request.wake) else request
+    return None if request.wake and view.gave_up(request.wake) else request
 
 
 def renew(
@@ -361,7 +361,7 @@ def steal(view: View, request: Request) -> Decision[Grant | Waiting | Refusal]:
 def _expired_in_the_way(draft: Draft, request: Request) -> list[Grant]:
     found: dict[str, Grant] = {}
     wanted = Overlaps(request.keys)
-    for key, mode, id in draft.scopes(*reach(looked_up(request))):
+    for key, mode, id in draft.scopes(*reach(checked_keys(request))):
         grant = draft.live_grant(id)
         if grant is None or id in found or grant.holder.key == request.holder.key:
             continue
@@ -423,7 +423,7 @@ def is_live(view: View, grant: Grant) -> bool:
     return not fate(draft, grant) or steal_only(grant)
 
 
-def is_waited_with(view: View, ticket: Ticket) -> bool:
+def has_live_waiter(view: View, ticket: Ticket) -> bool:
     """Whether the process that waits with a ticket is alive."""
     return not waiter_is_dead(Draft(view), ticket)
 

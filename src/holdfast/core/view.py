@@ -45,7 +45,7 @@ if TYPE_CHECKING:
             """Whether the process, and every process with one of its marks, is known to be dead;
             None if that cannot be determined from here, which counts as alive."""
 
-        def deserted(self, address: str) -> bool:
+        def gave_up(self, address: str) -> bool:
             """Whether the process with this address has stopped waiting."""
 
         def grant(self, id: str) -> Grant | Ending | None:

@@ -17,7 +17,7 @@ of holders that it waits for. So no request starves as long as grants end.
 
 from __future__ import annotations
 
-from holdfast.core.conflicts import in_the_way, of_those_who_wait, waiter_is_dead
+from holdfast.core.conflicts import in_the_way, waiter_is_dead, with_waiting_holders
 from holdfast.core.draft import reach
 from holdfast.core.overlaps import Overlaps
 
@@ -151,4 +151,4 @@ def _all(
     """The conflicts to follow: each conflicting holder that waits may be part of a cycle."""
     if not conflicts.more:
         return conflicts
-    return of_those_who_wait(draft, request, arrival, about_to_wait)
+    return with_waiting_holders(draft, request, arrival, about_to_wait)

@@ -248,8 +248,8 @@ class LockManager(Ledger):
     def _served(self, waiting: Waiting, waiter: Waiter, end: float) -> Grant | None:
         """Wait for the ticket's grant, until it is time to decide again."""
         look_at = monotonic() + FALLBACK_SECONDS
-        if waiting.look_in is not None:
-            look_at = min(look_at, monotonic() + waiting.look_in / SECOND)
+        if waiting.check_after is not None:
+            look_at = min(look_at, monotonic() + waiting.check_after / SECOND)
         look_at = min(look_at, end)
         if (left := look_at - monotonic()) > 0 and waiter.wait(left):
             with self.store.view(deadline=self._deadline()) as view:
@@ -419,7 +419,7 @@ class LockManager(Ledger):
         over = pages(self.store, self._deadline, live=False)
         ids = [grant.id for page in over for grant in page]
         with self.store.view(deadline=self._deadline()) as view:
-            ids += [ticket.id for ticket in view.queue() if not rules.is_waited_with(view, ticket)]
+            ids += [ticket.id for ticket in view.queue() if not rules.has_live_waiter(view, ticket)]
         endings: list[Ending] = []
         for start in range(0, len(ids), REAPED_AT_ONCE):
             some = ids[start : start + REAPED_AT_ONCE]
@@ -439,8 +439,8 @@ class LockManager(Ledger):
     ) -> Conflicts:
         """The conflicts that such a request would meet, reservations included: a list of the first
         20, whose `more` counts the others up to 1,000."""
-        nobody = Holder(id="nobody", key="\n")  # no holder can have a key like that
-        request = self.request(nobody, read_paths, write_paths)
+        outsider = Holder(id="nobody", key="\n")  # no holder can have a key like that
+        request = self.request(outsider, read_paths, write_paths)
         with self.store.view(deadline=self._deadline()) as view:
             return rules.look(view, request)
 
@@ -454,7 +454,7 @@ class LockManager(Ledger):
     def queue(self) -> list[Ticket]:
         """All tickets with live waiters, in order."""
         with self.store.view(deadline=self._deadline()) as view:
-            return [ticket for ticket in view.queue() if rules.is_waited_with(view, ticket)]
+            return [ticket for ticket in view.queue() if rules.has_live_waiter(view, ticket)]
 
     def events(self, after: int = 0, limit: int | None = None) -> Iterator[Event]:
         """The history, oldest first."""

@@ -77,7 +77,7 @@ class TableView:
             self.has_tickets = self.grace_over = False
         return self
 
-    def deserted(self, address: str) -> bool:
+    def gave_up(self, address: str) -> bool:
         return address.startswith(ADDRESS) and address not in self._bells
 
     def tickets(self, at: list[str], below: list[tuple[str, str]]) -> Iterator[Ticket]:
@@ -200,13 +200,13 @@ class MemoryStore:
         for address in decision.wake:
             self._open(address)
         if decision.hint:
-            for address in self._hopeful(decision.hint):
+            for address in self._to_hint(decision.hint):
                 self._open(address)
         if decision.events and self._followers:
             for address in list(self._followers):
                 self._open(address)
 
-    def _hopeful(self, keys: tuple[str, ...]) -> list[str]:
+    def _to_hint(self, keys: tuple[str, ...]) -> list[str]:
         self._enter(monotonic() + 60)
         try:
             return [ticket.request.wake for ticket in self._table.tickets(*reach(keys))]

@@ -52,7 +52,7 @@ HELD_NEXT = (
 EVENT = "select seq, type, version, at, data, 0 from events where seq = ?"
 WANTING = "select rank, seq, ripe_at, reserved from wants join tickets on id = ticket_id where "
 BODIES_MAX = 512
-HOPEFUL_MAX = 1
+HINTED_MAX = 1
 TERMS_AT_ONCE = 40
 #: How many rows are read at first, and in later pages of a long result.
 ROWS_AT_ONCE = 40
@@ -105,7 +105,7 @@ class SqlView:
         """Drop the cache after a rollback: what it has read may never have been committed."""
         self._tickets.clear()
 
-    def deserted(self, address: str) -> bool:
+    def gave_up(self, address: str) -> bool:
         return address[:6] == WAITER and not os.path.exists(f"{self._folder}/{address}")
 
     # Grants
@@ -285,7 +285,7 @@ class SqlView:
     def addresses(self, at: list[str], below: list[tuple[str, str]]) -> list[str]:
         """The addresses of the first waiters for keys there."""
         found = []
-        for _rank, seq, _ripe_at, reserved in self._wanting(at, below)[:HOPEFUL_MAX]:
+        for _rank, seq, _ripe_at, reserved in self._wanting(at, below)[:HINTED_MAX]:
             found.append(self._ticket(seq, reserved).request.wake)
         return [address for address in found if address]
 

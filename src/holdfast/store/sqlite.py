@@ -312,7 +312,7 @@ class SqliteStore:
             try:
                 mutex = self.enter(deadline)
                 decision = self._decide_and_commit(decide, deadline)
-                hopeful = self._hopeful(decision.hint) if decision.hint else ()
+                to_hint = self._to_hint(decision.hint) if decision.hint else ()
                 if self.still_there():
                     break
                 # The decision went to a ledger that has been replaced, where no process will ever
@@ -330,13 +330,13 @@ class SqliteStore:
                         flock(self.gate.fd, LOCK_UN)
                     finally:
                         mutex.release()
-        if hopeful:
-            self._post.call(hopeful)
+        if to_hint:
+            self._post.call(to_hint)
         elif decision.events:
             self._post.call(())
         return decision.outcome
 
-    def _hopeful(self, keys: tuple[str, ...]) -> tuple[str, ...]:
+    def _to_hint(self, keys: tuple[str, ...]) -> tuple[str, ...]:
         """The first waiters that may try again, unless they got a hint a moment ago."""
         now = monotonic()
         if now - self._hinted < HINT_SECONDS:

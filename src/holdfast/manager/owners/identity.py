@@ -74,7 +74,7 @@ def whoami(environ: Mapping[str, str], *, holder: str | None = None) -> Self:
         _client(environ, above)
         or (_terminal(above) if sees_processes() else _terminal_by_system())
         or _program(above)
-        or _nobody()
+        or _unknown()
     )
 
 
@@ -324,7 +324,7 @@ def _program(above: list[Process]) -> Self | None:
     return Self(made, how if witness else f"{how}; its locks end by their ttl alone")
 
 
-def _nobody() -> Self:
+def _unknown() -> Self:
     """A holder known only by its session, if that is not our own."""
     user = user_name()
     session = os.getsid(0) if hasattr(os, "getsid") else os.getppid()

@@ -127,7 +127,7 @@ def witness_of(pid: int) -> Witness | None:
     return None if pid <= 0 or _absent(pid) else here.witness(pid, 0)
 
 
-def plainly(marks: tuple[str, ...]) -> Sought:
+def as_plain_marks(marks: tuple[str, ...]) -> Sought:
     """The variables to search for a caller that does not know the open calls."""
     from holdfast.manager.owners.running_calls import variable_of
 
@@ -137,7 +137,7 @@ def plainly(marks: tuple[str, ...]) -> Sought:
 def is_dead(
     witness: Witness,
     marks: tuple[str, ...],
-    sought: Callable[[tuple[str, ...]], Sought] = plainly,
+    sought: Callable[[tuple[str, ...]], Sought] = as_plain_marks,
 ) -> bool | None:
     """Whether the process, and every process with one of its marks, is known to be dead; None if
     that cannot be determined from here."""

@@ -40,7 +40,7 @@ class Moment:
         self.head, self.now = view.head, view.now
         self.grants: list[Grant] = [one for one in view.grants() if rules.is_live(view, one)]
         self.tickets: list[Ticket] = [
-            one for one in view.queue() if rules.is_waited_with(view, one)
+            one for one in view.queue() if rules.has_live_waiter(view, one)
         ]
         found = [WorkItem.from_data(event.data) for event in view.notes(item_store.NOTES)]
         self.items = {item.id: item for item in sorted(found, key=lambda item: item.arrival)}

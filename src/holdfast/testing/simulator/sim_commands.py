@@ -195,7 +195,7 @@ class Commands:
             agent.waiting = ask
             patience = 1 + int(self.random.random() * self.wait_seconds_max)
             agent.gives_up_at = now + patience * SECOND
-        soon = FALLBACK if waiting.look_in is None else min(FALLBACK, waiting.look_in)
+        soon = FALLBACK if waiting.check_after is None else min(FALLBACK, waiting.check_after)
         agent.looks_at = now + soon
 
     def _refused(self, agent: Agent, verb: str, refusal: Refusal) -> None:

@@ -151,8 +151,8 @@ class WaitLine:
             return  # the ledger cannot be used now; the next round tries again
         if isinstance(outcome, Waiting):
             place.conflicts = outcome.conflicts
-            if outcome.look_in is not None:
-                self._look_at = min(self._look_at, monotonic() + outcome.look_in / SECOND)
+            if outcome.check_after is not None:
+                self._look_at = min(self._look_at, monotonic() + outcome.check_after / SECOND)
             return
         if yields:
             self._look_at = min(self._look_at, monotonic() + _YIELDING_SECONDS)
