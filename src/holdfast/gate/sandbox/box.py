@@ -193,7 +193,7 @@ class Sandbox:
 
     def close(self) -> str:
         """Remove what we created and the command left untouched, and the content of the scratch
-        folder; the folder as well, unless the quarters are the runner's.
+        folder; the folder as well, unless the runner keeps it.
 
         Returns the folder if it could not be emptied because a process still writes there.
         """
