@@ -129,7 +129,7 @@ ALLOWED = (
         "a name that no other process has: of a temporary file, a run, a snapshot, a machine",
         "chance",
         """
-        cli/locking/run_command cli/tree/tree_running gate/replacing
+        cli/locking/run_command cli/tree/tree_running gate/replacement
         manager/files/replace_file
         gate/sandbox/runner/scratch_folder proof/ledger_lock proof/proof_folder specs/machine
         store/wake_ups trees/engines/__init__ trees/locking/worktree_locks

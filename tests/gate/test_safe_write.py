@@ -26,7 +26,7 @@ from holdfast import (
     OverLockError,
     safe_write,
 )
-from holdfast.gate import checked_write, replacing
+from holdfast.gate import checked_write, replacement
 from holdfast.manager.clock import FakeClock
 from holdfast.manager.files.paths import Tree
 from holdfast.store import open_store
@@ -68,7 +68,7 @@ def files(root: Path) -> dict[str, bytes]:
 
 
 def leftovers(root: Path) -> list[str]:
-    return [file.name for file in root.rglob(f"{replacing.TEMPORARY}*")]
+    return [file.name for file in root.rglob(f"{replacement.TEMPORARY}*")]
 
 
 # The checks
@@ -546,7 +546,7 @@ def test_folders_made_for_a_failed_write_are_removed(
 def test_where_files_must_have_a_name_it_works_too(
     repository: Path, manager: LockManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replacing, "_NAMELESS", 0)
+    monkeypatch.setattr(replacement, "_NAMELESS", 0)
     grant = take(manager, "app/x.rb", "made/new.rb")
     (repository / "app/x.rb").chmod(0o751)
     for path in grant.write_paths:
@@ -562,7 +562,7 @@ def test_where_files_must_have_a_name_it_works_too(
 def test_where_folders_cannot_be_opened_it_works_too(
     repository: Path, manager: LockManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replacing, "_BY_FOLDER", False)
+    monkeypatch.setattr(replacement, "_BY_FOLDER", False)
     grant = take(manager, "app/x.rb", "made/new.rb")
     for path in grant.write_paths:
         safe_write(path, "new", grant_id=grant.id, manager=manager)
@@ -580,7 +580,7 @@ def test_where_folders_cannot_be_opened_it_works_too(
 
 def swap_before(monkeypatch: pytest.MonkeyPatch, call: str, swap: Callable[[], None]) -> None:
     """Do something once, just before the replacement's next call of this method."""
-    real = getattr(replacing.Replacement, call)
+    real = getattr(replacement.Replacement, call)
     done: list[int] = []
 
     def swapped(self: object, *arguments: object) -> object:
@@ -589,7 +589,7 @@ def swap_before(monkeypatch: pytest.MonkeyPatch, call: str, swap: Callable[[], N
             swap()
         return real(self, *arguments)
 
-    monkeypatch.setattr(replacing.Replacement, call, swapped)
+    monkeypatch.setattr(replacement.Replacement, call, swapped)
 
 
 @pytest.mark.parametrize("call", ["prepare", "commit"])
@@ -705,7 +705,7 @@ def test_a_process_that_keeps_swapping_folders_diverts_nothing(
 
 LATE = """
 from holdfast import LockManager, LockViolationError, safe_write
-from holdfast.gate.replacing import Replacement
+from holdfast.gate.replacement import Replacement
 manager = LockManager.open(sys.argv[1])
 grant = manager.acquire(holder="late", write_paths=["app/x.rb"], ttl=float(sys.argv[2]))
 prepared = Replacement.prepare
@@ -753,7 +753,7 @@ def test_a_writer_whose_lock_was_forced_away_in_the_middle_is_refused(
 
 
 KILLED = """
-import holdfast.gate.replacing
+import holdfast.gate.replacement
 from holdfast import LockManager, safe_write
 manager = LockManager.open(sys.argv[1])
 grant = manager.acquire(holder="killed", write_paths=["app/x.rb"])
@@ -772,7 +772,7 @@ def test_killed_before_the_rename_it_leaves_the_old_file(
     with Crowd(tmp_path) as crowd:
         assert crowd.start(KILLED, repository, call).join() == -9
     assert (repository / "app/x.rb").read_text() == "old\n"
-    left = [replacing.TEMPORARY] if call == "rename" else []
+    left = [replacement.TEMPORARY] if call == "rename" else []
     assert leftovers(repository) == left
     grant = take(manager, "app/x.rb")
     safe_write("app/x.rb", "new", grant_id=grant.id, manager=manager)

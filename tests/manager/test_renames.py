@@ -15,7 +15,7 @@ SOURCE = Path(holdfast.__file__).parent
 #: folder to another name, and writes nothing, is not a replacement of content.
 RENAMES_ITSELF = {
     "manager/files/replace_file.py": "the one module that replaces files",
-    "gate/replacing.py": "in two steps, around a check inside the ledger's transaction, and by "
+    "gate/replacement.py": "in two steps, around a check inside the ledger's transaction, and by "
     "open folders from the root down, because an agent may plant links in its own repository",
     "manager/files/file_restore.py": "puts files back by open folders, for the same reason, with "
     "their inode where that is possible",

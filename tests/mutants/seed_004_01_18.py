@@ -541,7 +541,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-15",
         "a file is written in its place",
-        "gate/replacing.py",
+        "gate/replacement.py",
         "        self._open_file(folder, 0o666 if old is None else 0o600)\n",
         "        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC\n"
         "        self._file = os.open(self._name, flags, 0o666, dir_fd=folder)\n",

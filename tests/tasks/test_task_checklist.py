@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.gate import replacing
+from holdfast.gate import replacement
 from holdfast.work.tasks.lists import checklist
 from holdfast.work.tasks.lists.checklist import items, tick
 from holdfast.work.tasks.lists.list_reader import TasksError, read_tasks
@@ -154,7 +154,7 @@ def test_an_edit_that_a_person_saves_meanwhile_is_kept(
 ) -> None:
     file = tmp_path / "TODO.md"
     file.write_text("- [ ] one\n")
-    real = replacing.replacement
+    real = replacement.replacement
     edits = iter(["- [ ] new\n- [ ] one\n"])
 
     def slow(*words: object, **more: object) -> object:

@@ -17,7 +17,7 @@ afterwards, or prevented by a sandbox; the guide has a table of which is which.
     held_stops        a stop that is held open while its agent waits
     pending_writes    which writes were allowed and have not happened yet
     checked_write     `safe_write`: the last check before a file changes
-    replacing         replaces a file only where, and as, it was meant
+    replacement       replaces a file of the repository in two steps, following no link
     file_stamps       how a change of a file is noticed without reading it
     locked_specs      specs that other holders have locked
     other_checkouts   the same file in other worktrees of the repository

@@ -27,7 +27,7 @@ from time import monotonic
 from holdfast.core import events, keys, rules, sentences
 from holdfast.core.errors import BadKeyError, LockViolationError, Lost
 from holdfast.core.model import WRITE, Grant, Holder, Refusal
-from holdfast.gate.replacing import Moved, replacement
+from holdfast.gate.replacement import Moved, replacement
 from holdfast.manager import request_limits
 from holdfast.manager.files import realpath
 from holdfast.manager.files.paths import Place, Words, find_root, home_root

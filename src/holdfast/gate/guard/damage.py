@@ -262,7 +262,7 @@ def _save_present(root: str, id: str, number: int, file: str) -> None:
 
 
 def _replace(root: str, file: str, content: bytes, mode: int) -> None:
-    from holdfast.gate.replacing import Moved, replacement
+    from holdfast.gate.replacement import Moved, replacement
 
     if os.path.islink(file):
         os.unlink(file)

@@ -12,7 +12,7 @@ the old file. It promises:
 
 What this does not promise: a process that is killed in between leaves its temporary file behind.
 Other hard links of the file keep the old content. Folders on the way may be symbolic links: where
-an agent could plant one, `gate/replacing.py` walks the way by open folders instead.
+an agent could plant one, `gate/replacement.py` walks the way by open folders instead.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from holdfast.gate.replacing import Moved, replacement
+from holdfast.gate.replacement import Moved, replacement
 from holdfast.work.input_checks import Unreadable, file_bytes
 from holdfast.work.tasks.lists.task_names import name_of
 
