@@ -10,7 +10,7 @@ the old file. It promises:
 - A symbolic link at the path is replaced like a file, and what it leads to is left alone. With
   `follow_link` the file that it leads to is replaced instead.
 
-What this does not promise: a process that is killed in between leaves its temporary file behind.
+Not promised: a process that is killed in between leaves its temporary file behind.
 Other hard links of the file keep the old content. Folders on the way may be symbolic links: where
 an agent could plant one, `gate/replacement.py` walks the way by open folders instead.
 """
