@@ -23,18 +23,18 @@ from helpers_processes import PATIENCE_SECONDS, state_of, until
 
 COMMAND = [sys.executable, "-m", "holdfast"]
 
-#: Whoever runs the tests may be an agent. Nothing of that may leak into what is tested.
+#: The tests may be run by an agent. None of its variables may reach the commands under test.
 _LEAKS = ("HOLDFAST_", "CLAUDE", "CODEX_", "NO_COLOR", "COLUMNS", "LINES", "PYTHON")
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The environment of a command, without what would tell it who runs the tests."""
+    """The environment of a command, without the variables that show who runs the tests."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_LEAKS)}
     return {**kept, "LANG": "C.UTF-8", "TERM": "xterm", **more}
 
 
-#: Runs a command as nobody's child, for who runs the tests may be an agent, and what an agent
-#: starts decides nothing. Passes signals on, and ends as the command does.
+#: Runs a command detached from its parent, since the tests may be run by an agent, whose processes
+#: may not decide anything. Passes signals on, and exits with the code of the command.
 _AS_A_PERSON = """
 import os, signal, subprocess, sys
 heard, told = os.pipe()
@@ -63,7 +63,7 @@ def as_a_person(*command: str) -> list[str]:
 
 
 class Answer:
-    """What a command said, and with which code it ended."""
+    """The output of a command, and its exit code."""
 
     def __init__(self, code: int, out: str, err: str) -> None:
         self.code = code
@@ -130,16 +130,16 @@ class Repository:
         return Answer(process.returncode, out or "", err or "")
 
     def look(self, *words: object) -> Answer:
-        """Run a command that tells everybody the same."""
+        """Run a command that prints the same for every caller."""
         return quickly(words, self.root) or self.hold(*words)
 
     def grants(self, *words: str) -> list[dict[str, Any]]:
-        """What is held."""
+        """The grants that are held."""
         grants: list[dict[str, Any]] = self.look("status", "--json", *words).json["grants"]
         return grants
 
     def holders(self, path: str) -> list[str]:
-        """Who holds a path."""
+        """The holders of a path."""
         return [
             grant["holder"]
             for grant in self.grants()
@@ -147,17 +147,17 @@ class Repository:
         ]
 
     def waiting(self) -> list[dict[str, Any]]:
-        """Who waits."""
+        """The waiting requests."""
         waiting: list[dict[str, Any]] = self.look("status", "--json").json["waiting"]
         return waiting
 
     def events(self) -> list[dict[str, Any]]:
-        """The history."""
+        """The events of the ledger."""
         return [json.loads(line) for line in self.look("log", "--json").out.splitlines()]
 
 
-#: Has imported what most commands need, and forks for each that it is asked for. What it forks has
-#: the folder, the variables, the words and the streams that it was told.
+#: Has imported the modules that most commands need, and forks for each requested command. The child
+#: gets the folder, the variables, the words and the streams of the request.
 _STARTER = """
 import gc, json, os, socket, sys
 from holdfast import __main__ as program
@@ -199,12 +199,12 @@ _STARTER_BYTES_MAX = 1 << 16
 
 
 class Starter:
-    """Runs commands to their end, one at a time, each in a process of its own that need not import
-    anything first: that takes most of the time of a short command."""
+    """Runs commands to their end, one at a time, each in a process that need not import anything
+    first: importing takes most of the time of a short command."""
 
     def __init__(self) -> None:
         self._owner = os.getpid()
-        #: Who has it may ask.
+        #: Held by the thread whose command runs.
         self.turn = threading.Lock()
         self._line, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with other:
@@ -216,7 +216,7 @@ class Starter:
         atexit.register(self.close)
 
     def run(self, message: bytes) -> Answer:
-        """Words, folder and variables of a command as JSON. What came of it."""
+        """Run a command, given as JSON: words, folder and variables. Returns its answer."""
         (out, for_out), (err, for_err) = os.pipe(), os.pipe()
         nothing = os.open(os.devnull, os.O_RDWR)
         try:
@@ -229,8 +229,8 @@ class Starter:
         return Answer(int(self._line.recv(100)), said[out], said[err])
 
     def close(self) -> None:
-        """End it, with the command that it waits for. It is ended once, and not by a child of who
-        made it."""
+        """End it, and the command that it waits for: once, and never from a forked child of its
+        creator."""
         atexit.unregister(self.close)
         if os.getpid() != self._owner:
             return
@@ -243,7 +243,7 @@ class Starter:
 
 
 def _read_all(*descriptors: int) -> dict[int, str]:
-    """All that comes out of some pipes, which are closed afterwards."""
+    """Everything that arrives on some pipes, which are closed afterwards."""
     found = {descriptor: bytearray() for descriptor in descriptors}
     with selectors.DefaultSelector() as selector:
         for descriptor in descriptors:
@@ -264,8 +264,8 @@ _starter: list[Starter] = []
 
 
 def quickly(words: Sequence[object], folder: Path) -> Answer | None:
-    """A command, run to its end by a starter; None if that has something else to do, or the line
-    is too long for it. Not for tests about how a command starts, and who started it."""
+    """Run a command to its end with a starter. None if the starter is busy, or the line is too long
+    for it. Not for tests about how a command starts, or about its parent."""
     message = json.dumps([list(map(str, words)), str(folder), environment()]).encode()
     if sys.platform != "linux" or len(message) > _STARTER_BYTES_MAX:
         return None
@@ -288,8 +288,7 @@ def quickly(words: Sequence[object], folder: Path) -> Answer | None:
 
 
 class QuickRepository(Repository):
-    """A repository whose commands are run to their end by a starter, where that makes no
-    difference."""
+    """A repository whose commands are run by a starter where that makes no difference."""
 
     def hold(
         self,
@@ -302,8 +301,8 @@ class QuickRepository(Repository):
         return answer or super().hold(*words, cwd=cwd, env=env, **more)
 
 
-#: Starts an interactive shell on a terminal, as nobody's child: its parent is gone at once, so
-#: nothing above it tells who runs the tests.
+#: Starts an interactive shell on a terminal. Its parent exits immediately, so no ancestor shows who
+#: runs the tests.
 _LAUNCHER = """
 import fcntl, os, sys, termios
 terminal, note, *command = sys.argv[1:]
@@ -322,7 +321,7 @@ os.execvp(command[0], command)
 
 
 class Terminal:
-    """Somebody at a terminal: an interactive shell in a session of its own."""
+    """A person at a terminal: an interactive shell in a session of its own."""
 
     def __init__(self, repository: Repository, **more: str) -> None:
         shell = shutil.which("bash")
@@ -344,7 +343,7 @@ class Terminal:
         self.pid = int(note.read_text())
 
     def type(self, text: str) -> None:
-        """Type something; a command ends with a line break."""
+        """Type a text; a command ends with a line break."""
         self.read()
         os.write(self.master, text.encode())
 
@@ -393,7 +392,7 @@ def children_of(pid: int) -> list[int]:
 
 
 def wait_for_file(path: Path) -> str:
-    """The text of a file that somebody is about to write, line break included."""
+    """Wait until a file has its line break, and return its text."""
     until(lambda: path.exists() and path.read_text().endswith("\n"), f"{path.name} is written")
     return path.read_text().strip()
 
