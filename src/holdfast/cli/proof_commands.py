@@ -1,7 +1,7 @@
 """proof …: events and claims of a proof.
 
-The proof is the nearest folder, from the one you are in upwards, that has a `ledger/` and a
-`meta.json`; the one you are in needs only the ledger, since other programs may leave out the rest.
+The proof is the nearest folder, from the current one upwards, with a `ledger/` and a `meta.json`;
+the current one needs only the ledger, since other programs may omit the rest.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS = 2.0
 _LINES_AT_ONCE = 500
-#: How often a command that runs for long reaps.
+#: How often a long-running command reaps.
 _REAP_SECONDS = 30.0
 _EXAMPLE = """--data '{"node_id": "1.2"}'"""
 
 
 def _folder(context: CommandContext) -> str:
-    """The proof that is meant."""
+    """The folder of the proof."""
     here = context.folder
     if os.path.lexists(os.path.join(here, proof_codec.LEDGER)):
         return here
@@ -86,7 +86,7 @@ def _owner(call: Call) -> str:
 
 
 def init(call: Call) -> int:
-    """Make a proof."""
+    """Create a proof."""
     context = CommandContext(call)
     if len(call.words) > 1:
         raise UsageError("proof init takes one folder", hint="holdfast proof init DIR")
@@ -104,7 +104,7 @@ def init(call: Call) -> int:
 
 
 def append(call: Call) -> int:
-    """Append an event, and say its number."""
+    """Append an event, and print its number."""
     type, ledger = _word(call, "TYPE"), _open(call)
     if type in ledger.folder.dialect.claim_types:
         raise UsageError(
@@ -144,7 +144,7 @@ def _data(call: Call) -> dict[str, Any]:
 
 
 def events(call: Call) -> int:
-    """Show the events, and with --follow go on with those to come."""
+    """Show the events; with --follow, also those that are appended later."""
     if call.flag("follow") and call.flag("reverse"):
         raise UsageError(
             "--follow and --reverse exclude each other", hint="leave out one of the two"
@@ -162,7 +162,7 @@ def events(call: Call) -> int:
 
 
 def _follow(call: Call, ledger: ProofLedger, after: int) -> None:
-    """Go on with what is appended, and reap what expires meanwhile."""
+    """Show events as they are appended, and reap claims that expire meanwhile."""
     from holdfast.cli.locking.status import reader_is_gone
 
     claims, reap_at = Claims(ledger), time.monotonic()
@@ -175,7 +175,7 @@ def _follow(call: Call, ledger: ProofLedger, after: int) -> None:
 
 
 def _reap_quietly(claims: Claims) -> None:
-    """Reap if that can be done now. Reading needs neither the lock nor the right to write."""
+    """Reap if that is possible now. Reading needs neither the lock nor write permission."""
     try:
         claims.reap()
     except (LockTimeoutError, StoreError):
@@ -183,7 +183,7 @@ def _reap_quietly(claims: Claims) -> None:
 
 
 def _print(call: Call, ledger: ProofLedger, after: int) -> int:
-    """Show the events after a number; the number of the last."""
+    """Show the events after a number; returns the number of the last."""
     return _show(call, ledger.read(after)) or after
 
 
@@ -244,7 +244,7 @@ def _taken(call: Call, verb: str, take: Any) -> int:
 
 
 def release(call: Call) -> int:
-    """Give a claim back."""
+    """Release a claim."""
     node, owner = _word(call, "NODE"), _owner(call)
     ended = Claims(_open(call)).release(node, owner=owner)
     if call.flag("json"):
@@ -255,7 +255,7 @@ def release(call: Call) -> int:
 
 
 def reap(call: Call) -> int:
-    """Record what has expired."""
+    """Record the claims that have expired."""
     dry = call.flag("dry-run")
     found = Claims(_open(call)).reap(dry_run=dry)
     if call.flag("json"):
@@ -269,7 +269,7 @@ def reap(call: Call) -> int:
 
 
 def status(call: Call) -> int:
-    """Who works on which node."""
+    """Show who works on which node."""
     ledger = _open(call)
     claims, now = Claims(ledger).known(), ledger.now()
     if not call.flag("all"):
@@ -305,7 +305,7 @@ def _state(claim: Claim, now: int) -> str:
 
 
 def agents(call: Call) -> int:
-    """Who claims nodes, and what each did so far."""
+    """Show the owners of claims, and what each has done so far."""
     ledger = _open(call)
     found = _agents(ledger)
     if call.flag("json"):
@@ -333,7 +333,7 @@ def _number(count: int) -> Cell:
 
 
 def verify(call: Call) -> int:
-    """Every event looked at."""
+    """Check every event."""
     ledger = _open(call)
     found = _verify(ledger)
     if call.flag("json"):
@@ -347,7 +347,7 @@ def verify(call: Call) -> int:
 
 
 def doctor(call: Call) -> int:
-    """What is wrong around the events too, after putting right what is asked for."""
+    """Report all problems of the proof, after the requested repairs."""
     ledger = _open(call)
     done: list[str] = []
     if call.flag("break-lock"):

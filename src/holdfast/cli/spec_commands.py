@@ -62,10 +62,10 @@ def lock(call: Call) -> int:
 
 
 def unlock(call: Call) -> int:
-    """Give a spec back."""
+    """Release a spec."""
     name, locks, force = _name(call), _locks(call), call.flag("force")
     if force and locks.holder.client:
-        # An agent that could would, whenever a lock is in its way.
+        # An agent would use force whenever a lock is in its way.
         raise UsageError(
             f"agents may not remove a lock by force, and this runs under {locks.holder.id}",
             hint="ask its holder, or let a person do it",
@@ -88,7 +88,7 @@ def unlock(call: Call) -> int:
 
 
 def status(call: Call) -> int:
-    """Show how one spec stands, or all that are locked."""
+    """Show the status of one spec, or of all locked ones."""
     locks = _locks(call, complete=True)
     if call.words:
         name = _name(call)
@@ -132,7 +132,7 @@ def cleanup(call: Call) -> int:
 
 
 def whoami(call: Call) -> int:
-    """Say which machine this is, and who on it."""
+    """Show this machine, and the caller on it."""
     from holdfast.specs.machine import WorkspaceMachine
 
     locks = _locks(call)
@@ -198,7 +198,7 @@ def _hours(call: Call) -> float:
     if text is None:
         return TIMEOUT_HOURS_DEFAULT
     whole, point, part = text.partition(".")
-    # Not just float(): that takes "nan", "1e999" and digits of other scripts.
+    # Not only float(), which accepts "nan", "1e999" and digits of other scripts.
     is_number = text.isascii() and whole.isdigit() and len(text) < 12
     if not is_number or (point and not part.isdigit()) or float(text) <= 0:
         raise UsageError(
@@ -208,7 +208,7 @@ def _hours(call: Call) -> float:
 
 
 def _way_back(call: Call, name: str) -> list[str]:
-    """What to give to `spec unlock`, from the same folder, to undo this call."""
+    """The arguments of `spec unlock`, from the same folder, that undo this call."""
     words = [word for folder in call.many("-C") for word in ("-C", folder)]
     holder = call.text("holder")
     words += ["--holder", holder] if holder else []
@@ -226,7 +226,7 @@ def _host(lock: LockMetadata) -> str:
 def _error(
     locks: SpecLocks, name: str, error: str | None, lock: LockMetadata | None
 ) -> HoldfastError:
-    """What the library answered, as an error with what there is to know."""
+    """A refusal of the library as an error, with all known facts."""
     assert error is not None
     told, hint = f"{error}: {plain(name)}", _HINTS[error]
     if lock is None:

@@ -1,26 +1,26 @@
 """Spec locks: who works on which spec, in lock files that other programs read and write too.
 
-    spec_locks       SpecLocks: take, release, look, clear away stale ones
+    spec_locks       SpecLocks: acquire, release, status, clean-up
     spec_folders     the folders of specs in a workspace, and the locks there
-    spec_names       what may be called a spec, and where specs are
+    spec_names       valid names of specs, and where specs are
     lockfile         the file `.lock` in the folder of each spec
     lockfile_codec   its bytes, exactly as other programs write them
     machine          which machine this is
-    owner_names      whose name is written into a lock
+    owner_names      the owner's name in a lock
     spec_holders     which agent of this machine has a lock
     staleness        ISO 8601 and back; when a lock is stale
     spec_files       small files, written whole; one process at a time
     results          what is returned
-    errors           what the results say, and the same as exceptions
+    errors           the errors in results, and the same as exceptions
 
-A spec lock is a person's or a machine's, for hours. It ends by being given back, by a clean-up when
-it is stale, or by force; never because a process died. The lock files are the only truth.
+A spec lock belongs to a person or a machine, for hours. It ends when it is released, by a clean-up
+when it is stale, or by force; never because a process died. The lock files are the only truth.
 
-What this does not promise: a program that writes a lock file without looking whether one is there
-overwrites it. Most of that is prevented (see `lockfile`), all of it cannot be.
+What this does not promise: a program that writes a lock file without checking for an existing one
+overwrites it. Most such writes are detected (see `lockfile`), but not all.
 
-May import manager and below. The gate asks it about edits inside specs, so nothing here imports
-more than it needs, and the names below are imported when they are first used.
+The room may import the manager and below. The gate uses it for edits inside specs, so modules
+import no more than they need, and the names below are imported when they are first used.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the results of spec locks say when something is not as asked, and the same as exceptions.
+"""The errors in the results of spec locks, and the same as exceptions.
 
-The texts are those of the lock files' other programs; nobody changes them.
+The texts are those of the other programs that use these lock files, and must not change.
 """
 
 from __future__ import annotations
@@ -17,50 +17,50 @@ PERMISSION_DENIED = "Permission denied"
 INVALID_NAME = "Invalid spec name"
 OTHER_MACHINE = "Lock owned by different machine"
 NOT_REMOVED = "Failed to remove lock file"
-#: Not an error: there was nothing to give back.
+#: Not an error: there was nothing to release.
 NOT_LOCKED = "Spec is not locked"
-#: Ours: the others do not tell the agents of one machine apart.
+#: Ours only: the other programs do not distinguish the agents of one machine.
 OTHER_HOLDER = "Lock held by another holder on this machine"
 
 
 class SpecLockedError(Refused):
-    """Somebody has locked the spec."""
+    """Another holder has locked the spec."""
 
     code = "E_SPEC_LOCKED"
 
 
 class SpecNotOwnedError(Lost):
-    """The lock is another machine's, or another holder's."""
+    """The lock belongs to another machine, or to another holder."""
 
     code = "E_SPEC_NOT_OWNED"
 
 
 class SpecNotFoundError(InvalidInput):
-    """There is no folder of that spec."""
+    """The spec has no folder."""
 
     code = "E_SPEC_NOT_FOUND"
 
 
 class SpecNameError(InvalidInput):
-    """A text that cannot be the name of a spec."""
+    """A text that is not a valid name of a spec."""
 
     code = "E_SPEC_NAME"
 
 
 class SpecTimeoutError(InvalidInput):
-    """Hours that cannot be the timeout of a lock."""
+    """A number of hours that is not a valid timeout."""
 
     code = "E_SPEC_TIMEOUT"
 
 
 class SpecReasonError(InvalidInput):
-    """What cannot be the reason of a lock."""
+    """A value that is not a valid reason for a lock."""
 
     code = "E_SPEC_REASON"
 
 
 class SpecPermissionError(StoreError):
-    """A lock file may not be read or written: whether the spec is locked is not known."""
+    """A lock file may not be read or written, so it is unknown whether the spec is locked."""
 
     code = "E_SPEC_PERMISSION"
 
@@ -72,7 +72,7 @@ class SpecNotRemovedError(StoreError):
 
 
 class SpecBusyError(StoreError):
-    """Somebody has been at a lock file for too long."""
+    """Another process has been changing a lock file for too long."""
 
     code = "E_SPEC_BUSY"
 

@@ -1,14 +1,14 @@
 """The lock file of each spec: `<specs>/<spec>/.lock`.
 
-Of many who publish at one moment one wins, whatever programs they are, as long as none of them
-overwrites. One does: it looks, writes `.lock.tmp` and renames that over `.lock`. So a lock counts
-only when it has stood for longer than that program takes from its look to its rename (see `locks`).
-Nothing is put in that program's way: versions before kept a folder at `.lock.tmp`, on which its
-write crashed, also when our lock was long gone. One that was left over is taken away.
+Of several programs that publish a lock at the same moment exactly one wins, as long as none of them
+overwrites. One program does: it checks, writes `.lock.tmp` and renames that over `.lock`. So a lock
+counts only when it has existed for longer than that program needs from its check to its rename (see
+`spec_locks`). Nothing blocks that program: earlier versions kept a folder at `.lock.tmp`, on which
+its write crashed even after our lock was released. A leftover folder is removed.
 
-Some programs make the file first and write into it afterwards. So bytes that could become a lock
-count as being written for half a second. After that they are damaged: no lock, as everything that
-cannot be read as one, and kept beside it for whoever wants to know.
+Some programs create the file first and write into it afterwards. So bytes that could become a lock
+count as being written for half a second. After that they are damaged: not a lock, like everything
+else that cannot be read as one, and kept beside the new lock for its user.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from holdfast.specs.results import LockMetadata
 
 NAME = ".lock"
-#: Where another program writes what it then renames over the lock.
+#: The file that another program renames over the lock.
 DRAFT = ".lock.tmp"
-#: What damaged files are called from then on, with something unique behind it.
+#: The new name of a damaged file, followed by a unique suffix.
 DAMAGED = "damaged"
 
-#: How long a file may change again and again before nobody waits for it any more.
+#: How long a file may keep changing before a waiting process gives up.
 WAIT_SECONDS = 10.0
 _LOOK_SECONDS = 0.01
 
@@ -55,16 +55,16 @@ class LockFile:
         self.specs_dir: Final = os.path.abspath(os.fspath(specs_dir))
 
     def read(self, spec_name: str) -> LockMetadata | None:
-        """The lock of a spec; None if there is none, or one that cannot be read as a lock.
+        """The lock of a spec; None if there is none, or the file is not a valid lock.
 
-        Raises SpecPermissionError if the file may not be read: then nobody knows.
+        Raises SpecPermissionError if the file may not be read: then the state is unknown.
         """
         seen = self.look(spec_name)
         return None if seen is None else lock_in(seen)
 
     def write(self, spec_name: str, metadata: LockMetadata) -> None:
-        """Put a lock there, whatever was there before. Whoever wants it only for itself uses
-        `SpecLocks`, or `publish`."""
+        """Write a lock, replacing any existing one. To acquire a lock exclusively, use `SpecLocks`
+        or `publish`."""
         path = self.path(spec_name)
         try:
             with spec_files.Alone(os.path.dirname(path)):
@@ -74,7 +74,7 @@ class LockFile:
             raise trouble(error, path) from error
 
     def delete(self, spec_name: str) -> bool:
-        """Remove whatever lock file is there. False if there is none."""
+        """Remove the lock file, whatever it contains. False if there is none."""
         path = self.path(spec_name)
         try:
             with spec_files.Alone(os.path.dirname(path)):
@@ -85,11 +85,11 @@ class LockFile:
             raise trouble(error, path) from error
 
     def exists(self, spec_name: str) -> bool:
-        """Whether there is a lock file, whatever it says."""
+        """Whether there is a lock file, whatever it contains."""
         return os.path.lexists(self.path(spec_name))
 
     def list_locked_specs(self) -> list[str]:
-        """The specs that have a lock file, whatever it says, by name."""
+        """The specs with a lock file, whatever it contains, by name."""
         return [name for name in self._specs() if self._has_file(name)]
 
     def _specs(self) -> list[str]:
@@ -108,10 +108,10 @@ class LockFile:
         except (FileNotFoundError, NotADirectoryError):
             return False
         except PermissionError:
-            return True  # it may be
+            return True  # it may be locked
         return not os.path.islink(folder)
 
-    # For those who decide: to be called inside `alone`, but for `look`
+    # For decisions: call these inside `alone`, except `look`
 
     def path(self, spec_name: str) -> str:
         """Where the lock of a spec is."""
@@ -123,8 +123,8 @@ class LockFile:
         return f"{self.specs_dir}/{spec_name}/{NAME}"
 
     def alone(self, spec_name: str) -> spec_files.Alone:
-        """One process at a time at the lock of a spec. Raises SpecNotFoundError if the spec is no
-        folder; a link to one is none, as what lies there has other names too."""
+        """One process at a time at the lock of a spec. Raises SpecNotFoundError if the spec is not
+        a folder; a link does not count, because its target has other names too."""
         folder = os.path.dirname(self.path(spec_name))
         if not self.has_spec(spec_name):
             raise SpecNotFoundError(
@@ -135,12 +135,12 @@ class LockFile:
         return spec_files.Alone(folder)
 
     def has_spec(self, spec_name: str) -> bool:
-        """Whether there is a folder of that spec; a link is none."""
+        """Whether the spec has a folder; a link does not count."""
         folder = os.path.dirname(self.path(spec_name))
         return not os.path.islink(folder) and os.path.isdir(folder)
 
     def look(self, spec_name: str) -> spec_files.Seen | None:
-        """What there is now. Raises SpecPermissionError if that may not be known."""
+        """The present file. Raises SpecPermissionError if it may not be read."""
         path = self.path(spec_name)
         try:
             return spec_files.look(path)
@@ -150,15 +150,15 @@ class LockFile:
             raise trouble(error, path) from error
 
     def publish(self, spec_name: str, metadata: LockMetadata) -> bool:
-        """Put a lock there, if there is none: whole, at once, and never over another."""
+        """Create a lock, atomically and never over another one. False if there is one."""
         return spec_files.publish(self.path(spec_name), lockfile_codec.lock_bytes(metadata))
 
     def is_still(self, spec_name: str, seen: spec_files.Seen) -> bool:
-        """Whether the file is the one that was seen."""
+        """Whether the file is still the same."""
         return spec_files.is_same(self.path(spec_name), seen)
 
     def remove(self, spec_name: str) -> bool:
-        """Take the file away."""
+        """Remove the file."""
         path = self.path(spec_name)
         try:
             os.unlink(path)
@@ -167,28 +167,28 @@ class LockFile:
         except (IsADirectoryError, PermissionError):
             if not os.path.isdir(path) or os.path.islink(path):
                 raise
-            os.rmdir(path)  # somebody's folder of that name: only if it is empty
+            os.rmdir(path)  # a folder of that name: removed only if it is empty
         return True
 
     def has(self, spec_name: str, metadata: LockMetadata) -> bool:
-        """Whether the file says exactly this lock."""
+        """Whether the file contains exactly this lock."""
         seen = self.look(spec_name)
         return seen is not None and lock_in(seen) == metadata
 
     def is_being_written(self, spec_name: str, patience: Patience) -> bool:
-        """Whether another program is about to rename its own lock over what is there."""
+        """Whether another program is about to rename its own lock over this one."""
         seen = spec_files.look(self._draft(spec_name))
         return seen is not None and seen.data is not None and not patience.is_left(seen)
 
     def sweep(self, spec_name: str) -> None:
-        """Take away a folder on which the write of another program would crash."""
+        """Remove a folder on which another program's write would crash."""
         try:
             os.rmdir(self._draft(spec_name))
         except OSError:
-            pass  # it is not there, or another program's file, or has something in it
+            pass  # it does not exist, is another program's file, or is not empty
 
     def sweep_all(self) -> None:
-        """The same everywhere."""
+        """Do the same for all specs."""
         for name in self._specs():
             self.sweep(name)
 
@@ -196,12 +196,12 @@ class LockFile:
         return f"{self.specs_dir}/{spec_name}/{DRAFT}"
 
     def keep_aside(self, spec_name: str, seen: spec_files.Seen) -> bool:
-        """Give a damaged file another name. False if it is another one by now."""
+        """Rename a damaged file. False if it is another file by now."""
         return spec_files.set_aside(self.path(spec_name), seen, DAMAGED) is not None
 
 
 class Patience:
-    """How long to look again at something that is being written."""
+    """How long to wait for a file that is being written."""
 
     __slots__ = ("_end", "_settling")
 
@@ -210,16 +210,16 @@ class Patience:
         self._settling = spec_files.Settling()
 
     def is_damaged(self, seen: spec_files.Seen) -> bool:
-        """Whether what is there says nothing, and will not."""
+        """Whether the file is not a lock, and will not become one."""
         unfinished = seen.data is not None and lockfile_codec.is_unfinished(seen.data)
         return not unfinished or self.is_left(seen)
 
     def is_left(self, seen: spec_files.Seen) -> bool:
-        """Whether nobody has written there for a while."""
+        """Whether no process has written to it for a while."""
         return self._settling.is_over(seen)
 
     def wait(self, path: str) -> None:
-        """A moment. Raises SpecBusyError when it has been too many of them."""
+        """Pause. Raises SpecBusyError when the total wait is too long."""
         if monotonic() > self._end:
             raise SpecBusyError(
                 f"{path} keeps changing", hint="find out which program writes it", path=path
@@ -228,12 +228,12 @@ class Patience:
 
 
 def lock_in(seen: spec_files.Seen) -> LockMetadata | None:
-    """The lock that a file says, if it says one."""
+    """The lock in a file; None if it is not a valid lock."""
     return None if seen.data is None else lockfile_codec.lock_of(seen.data)
 
 
 def trouble(error: OSError, path: str) -> Exception:
-    """What the system said about a file, as an error of ours where it means one."""
+    """An error of the system about a file, as one of ours if it is a permission error."""
     if not spec_files.is_denied(error):
         return error
     return SpecPermissionError(

@@ -1,10 +1,10 @@
-"""A lock file's bytes, exactly as the other programs write them, and what is read from any bytes.
+"""The bytes of a lock file, exactly as the other programs write them, and how they are parsed.
 
-JSON with two blanks of indentation, the keys in one order, no line break at the end, everything
-that is not ASCII as it is. Numbers and escapes are spelled as JavaScript spells them.
+JSON with an indentation of two spaces, the keys in a fixed order, no newline at the end, and
+non-ASCII characters unescaped. Numbers and escapes are written as JavaScript writes them.
 
-A file counts if it has the four texts, of which owner and machine may not be empty, and a number
-of hours; a reason or a version that is missing gets its default. All else is no lock.
+A file counts if it has the four texts, of which owner and machine must not be empty, and a number
+of hours; a missing reason or version gets its default. Anything else is not a lock.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BYTE_ORDER_MARK = "\ufeff"
 
 
 def lock_bytes(lock: LockMetadata) -> bytes:
-    """What stands in the file of a lock."""
+    """The content of the file of a lock."""
     return _object(
         owner=_text(lock.owner),
         machineId=_text(lock.machine_id),
@@ -34,7 +34,7 @@ def lock_bytes(lock: LockMetadata) -> bytes:
 
 
 def lock_of(data: bytes) -> LockMetadata | None:
-    """The lock that stands in these bytes, if any does."""
+    """The lock in these bytes, if it is valid."""
     fields = _parsed(data)
     texts = [fields.get(name) for name in ("owner", "machineId", "hostname", "timestamp")]
     hours = fields.get("timeout")
@@ -56,14 +56,14 @@ def lock_of(data: bytes) -> LockMetadata | None:
 
 
 def is_unfinished(data: bytes) -> bool:
-    """Whether somebody may be in the middle of writing this: it begins like an object, and has no
-    end. One that is whole, and says nothing, will not say more."""
+    """Whether a program may still be writing this: it begins like an object, and has no end. A
+    complete object without a lock will not become one."""
     text = _decoded(data)
     return not text or (text[0] == "{" and _object_of(text) is None)
 
 
 def machine_bytes(machine: MachineId) -> bytes:
-    """What stands in the file of a machine's id."""
+    """The content of the file of a machine's id."""
     return _object(
         id=_text(machine.id),
         hostname=_text(machine.hostname),
@@ -72,7 +72,7 @@ def machine_bytes(machine: MachineId) -> bytes:
 
 
 def machine_of(data: bytes) -> MachineId | None:
-    """The machine's id that stands in these bytes, if any does."""
+    """The machine's id in these bytes, if it is valid."""
     fields = _parsed(data)
     id, hostname, created = (fields.get(name) for name in ("id", "hostname", "createdAt"))
     if not isinstance(id, str) or not id:
@@ -85,7 +85,7 @@ def machine_of(data: bytes) -> MachineId | None:
 
 
 def number(value: float) -> str:
-    """A number as JavaScript writes it: `24`, `0.5`, `1e+21`, `1e-7`; `null` if it is none."""
+    """A number as JavaScript writes it: `24`, `0.5`, `1e+21`, `1e-7`; `null` if not finite."""
     if value - value != 0:
         return "null"
     if isinstance(value, int) or (value == value // 1 and abs(value) < 1e21):
@@ -106,7 +106,7 @@ def _object(**fields: str) -> bytes:
 
 
 def _text(text: str) -> str:
-    """A text in quotes. Half of a pair of surrogates has no bytes, so it is spelled out."""
+    """A text in quotes. A lone surrogate has no bytes, so it is escaped."""
     spelled = quoted(text)
     if spelled.isascii():
         return spelled
@@ -118,7 +118,7 @@ def _decoded(data: bytes) -> str:
 
 
 def _parsed(data: bytes) -> dict[str, Any]:
-    """The fields of an object; none if it is something else."""
+    """The fields of an object; none for any other value."""
     return _object_of(_decoded(data)) or {}
 
 

@@ -1,14 +1,14 @@
-"""Which machine this is: its host name and a part that no other has, made up once and kept.
+"""The id of this machine: its host name and a unique part, created once and kept.
 
-It is the user's, in the user's own folder of settings. If another program keeps an id beside the
-specs, that one is used there, so that to each other they are the same machine; one that came with
-the repository from another host is not ours. Nothing is written beside the specs.
+The id belongs to the user, and is kept in the user's settings folder. If another program keeps an
+id beside the specs, that one is used there, so that both programs count as one machine; an id that
+came with the repository from another host is ignored. Nothing is written beside the specs.
 
-A machine may so have several ids in a workspace: the user's, and those beside the specs, of which
-some are from versions that kept theirs there. All of them are recognised, and the first is used.
+So a machine may have several ids in a workspace: the user's, and those beside the specs, some of
+them from versions that kept their ids there. All of them are recognised, and the first is used.
 
-What this does not promise: to know that the machine was renamed. Then what is beside the specs
-looks like another's, and the locks of its former name are given back with force.
+What this does not promise: to detect that the machine was renamed. Then an id beside the specs
+looks like that of another machine, and its old locks must be removed by force.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class MachineIdentifier:
         self._known: MachineId | None = None
 
     def get_machine_id(self) -> MachineId:
-        """The id of this machine; the first who asks makes it, and all others get the same."""
+        """The id of this machine; the first caller creates it, and all others get the same."""
         patience = Patience()
         while (found := self.known()) is None:
             try:
@@ -69,7 +69,7 @@ class MachineIdentifier:
         patience.wait(self._file)
 
     def generate_machine_id(self) -> MachineId:
-        """A new id. It is nobody's until it is kept."""
+        """A new id. It has no effect until it is stored."""
         from uuid import uuid4
 
         name = host_name()
@@ -85,7 +85,7 @@ class MachineIdentifier:
         )  # fmt: skip
 
     def known(self) -> MachineId | None:
-        """The id if this machine has one; nothing is made or written."""
+        """The id if this machine has one; creates and writes nothing."""
         if self._known is None:
             try:
                 seen = spec_files.look(self._file)
@@ -98,8 +98,7 @@ class MachineIdentifier:
 
 
 class WorkspaceMachine:
-    """This machine in one workspace: the ids beside its specs that are this host's, and the
-    user's."""
+    """This machine in one workspace: its ids beside the specs, and the user's id."""
 
     __slots__ = ("_beside", "_user")
 
@@ -108,7 +107,7 @@ class WorkspaceMachine:
         self._user = user
 
     def get_machine_id(self) -> MachineId:
-        """The id that is used here; the user's is made if there is none yet."""
+        """The id that is used here; the user's is created if there is none yet."""
         return self._used().get_machine_id()
 
     def get_machine_info(self) -> MachineInfo:
@@ -116,7 +115,7 @@ class WorkspaceMachine:
         return self._used().get_machine_info()
 
     def known_ids(self) -> set[str]:
-        """All ids that this machine has here; nothing is made or written."""
+        """All ids of this machine here; creates and writes nothing."""
         known = (one.known() for one in (*self._ours(), self._user))
         return {machine.id for machine in known if machine is not None}
 
@@ -135,13 +134,13 @@ def _read(seen: spec_files.Seen) -> MachineId | None:
 
 
 def machine_of(workspace: str, environ: Mapping[str, str]) -> WorkspaceMachine:
-    """This machine in a workspace, see the top of this file."""
+    """This machine in a workspace; see the top of this file."""
     beside = [MachineIdentifier(f"{workspace}/{home}/config") for home in HOMES]
     return WorkspaceMachine(beside, MachineIdentifier(user_config(environ)))
 
 
 def user_config(environ: Mapping[str, str]) -> str:
-    """Where a user's settings of this program are."""
+    """The folder of a user's settings for this program."""
     if os.name == "nt":
         return f"{environ.get('APPDATA') or os.path.expanduser('~')}/holdfast"
     home = environ.get("XDG_CONFIG_HOME", "")
@@ -149,6 +148,6 @@ def user_config(environ: Mapping[str, str]) -> str:
 
 
 def host_name() -> str:
-    """The name of this machine, or what stands for it where it has none."""
+    """The host name of this machine, or a substitute if it has none."""
     name = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
     return name.strip() or NO_HOST

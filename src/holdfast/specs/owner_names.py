@@ -1,4 +1,4 @@
-"""Whose name is put into a lock: the one that git would put into a commit, else the user's."""
+"""The owner's name in a lock: the name that git puts into commits, or else the user's."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ if TYPE_CHECKING:
 
 NOBODY = "unknown"
 VARIABLES = ("USER", "LOGNAME", "USERNAME")
-#: git is asked on this machine only; one that takes longer is stuck.
+#: A git command here needs no network; one that takes longer hangs.
 GIT_SECONDS = 5.0
 
 
 def owner_name(workspace: str, environ: Mapping[str, str]) -> str:
-    """The name of whoever works in a workspace, from git's settings or from the environment."""
+    """The user's name in a workspace, from git's settings or from the environment."""
     named = _from_git(workspace)
     for name in VARIABLES:
         named = named or environ.get(name, "").strip()

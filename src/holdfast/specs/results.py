@@ -1,7 +1,7 @@
-"""What spec locks return, and what stands in their files. None of it is ever changed.
+"""The results of spec locks, and the content of their files. All values are immutable.
 
-`to_dict` spells the names as the files and the other programs do, in the order of the slots, and
-leaves out what is not there.
+`to_dict` uses the names of the files and of the other programs, in the order of the slots, and
+omits missing fields.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Shape(Value):
 
 
 class LockMetadata(Shape):
-    """What a lock file says. `timeout` is in hours, `timestamp` is when it was taken."""
+    """The content of a lock file. `timeout` is in hours, `timestamp` is when it was acquired."""
 
     __slots__ = ("owner", "machine_id", "hostname", "timestamp", "reason", "timeout", "version")  # noqa: RUF023
 
@@ -66,7 +66,7 @@ class LockMetadata(Shape):
 
 
 class MachineId(Shape):
-    """Which machine it is: `id` is its host name and a part that no other machine has."""
+    """A machine: `id` is its host name and a unique part."""
 
     __slots__ = ("id", "hostname", "created_at")  # noqa: RUF023
 
@@ -92,7 +92,7 @@ class MachineInfo(Shape):
 
 
 class LockResult(Shape):
-    """What came of an attempt to lock."""
+    """The result of an attempt to lock."""
 
     __slots__ = ("success", "error", "lock", "existing_lock")  # noqa: RUF023
 
@@ -111,7 +111,7 @@ class LockResult(Shape):
 
 
 class UnlockResult(Shape):
-    """What came of an attempt to unlock. `message` is for people, and no error."""
+    """The result of an attempt to unlock. `message` is for people, and not an error."""
 
     __slots__ = ("success", "error", "forced", "previous_lock", "message")  # noqa: RUF023
 
@@ -132,10 +132,10 @@ class UnlockResult(Shape):
 
 
 class LockStatus(Shape):
-    """How a spec stands. With an `error` that is not known, and it counts as locked.
+    """The state of a spec. With an `error` the state is unknown, and the spec counts as locked.
 
-    `is_owned_by_me` says whether it is this machine's, `is_held_by_me` whether it is also the
-    caller's among the holders of this machine. `holder` is who has it, where that was noted.
+    `is_owned_by_me` tells whether the lock belongs to this machine, `is_held_by_me` whether it also
+    belongs to the caller. `holder` is the holder on this machine, if a note names it.
     """
 
     __slots__ = (  # noqa: RUF023
@@ -178,7 +178,7 @@ class CleanedLock(Shape):
 
 
 class FailedLock(Shape):
-    """One lock of which nobody could say, or change, anything."""
+    """One lock that could not be read or removed."""
 
     __slots__ = ("spec_name", "error")  # noqa: RUF023
 
@@ -188,7 +188,7 @@ class FailedLock(Shape):
 
 
 class CleanupResult(Shape):
-    """What a clean-up did."""
+    """The result of a clean-up."""
 
     __slots__ = ("cleaned", "cleaned_locks", "errors")
 

@@ -1,12 +1,12 @@
-"""Small files that are there whole or not at all, and one process at a time around them.
+"""Small files that are created atomically, and a lock around them.
 
-New content is written and synced while it has no name, and gets one by `link`, which cannot
-overwrite: of many who do so at one moment exactly one wins, and nobody ever reads half of it.
-Whoever is killed on the way leaves nothing behind.
+New content is written and synced to a file without a name, which gets its name by `link`. A link
+cannot overwrite: of several processes exactly one wins, and no process ever reads a partial file. A
+process that is killed on the way leaves nothing behind.
 
-What this does not promise: on a file system without hard links the file is made under its name, so
-somebody may see it before it is whole. Where folders cannot be locked (Windows, some network file
-systems) processes are kept apart by the link alone.
+What this does not promise: on a file system without hard links the file is created under its final
+name, so a process may see it before it is complete. Where folders cannot be locked (Windows, some
+network file systems) only the link keeps processes apart.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Final
 
-#: More than anybody writes into such a file; what is longer is not read.
+#: No program writes more into such a file; a longer one is not read.
 BYTES_MAX = 16 << 20
-#: How long somebody may need to write a file that is not made all at once.
+#: How long a program may need to write a file that it does not create atomically.
 SETTLE_SECONDS = 0.5
-#: How long one process may be at the files of a folder before the others give up.
+#: How long one process may hold a folder before the others give up.
 ALONE_SECONDS = 10.0
 _LOOK_SECONDS = 0.002
 
@@ -45,28 +45,28 @@ _BY_FOLDER = {os.open, os.link} <= os.supports_dir_fd
 _CLOEXEC: int = getattr(os, "O_CLOEXEC", 0)
 _BINARY: int = getattr(os, "O_BINARY", 0)
 _FOLDER: int = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _CLOEXEC
-#: Without following a link, and without waiting for somebody at the other end of a pipe.
+#: Follow no link, and do not wait for the other end of a pipe.
 _LOOK: int = (
     os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | _CLOEXEC | _BINARY
 )
 _NEW: int = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CLOEXEC | _BINARY
 _NAMELESS: int = getattr(os, "O_TMPFILE", 0)
-#: What a file system, or a kernel, says that has no files without a name.
+#: The errors of a file system or kernel without unnamed files.
 _NO_NAMELESS = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
-#: What a file system says that has no hard links.
+#: The errors of a file system without hard links.
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
-#: What is said where folders cannot be locked.
+#: The errors where folders cannot be locked.
 _NO_FLOCK = (errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 
 def is_denied(error: OSError) -> bool:
-    """Whether the system said that this is not allowed, rather than that it went wrong."""
+    """Whether the error means a missing permission, rather than a failure."""
     return error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class Seen:
-    """One look at a file. `data` is None if there is something that is no ordinary file, or is too
-    long; `stamp` tells whether it is still the same."""
+    """A file as it was read once. `data` is None if it is not a regular file, or is too long;
+    `stamp` tells whether it is still the same file."""
 
     __slots__ = ("changed", "data", "stamp")
 
@@ -81,14 +81,14 @@ def _stamp(status: os.stat_result) -> tuple[int, int, int, int]:
 
 
 def look(path: str) -> Seen | None:
-    """What is there now; None if nothing is. Raises PermissionError if that may not be known."""
+    """Read the present file; None without one. Raises PermissionError if that is not allowed."""
     try:
         descriptor = os.open(path, _LOOK)
     except FileNotFoundError:
         return None
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO, errno.ENODEV):
-            return _looked_at(path)  # a link, or what cannot be opened
+            return _looked_at(path)  # a link, or something that cannot be opened
         raise
     try:
         status = os.fstat(descriptor)
@@ -115,7 +115,7 @@ def _read(descriptor: int) -> bytes:
 
 
 def is_same(path: str, seen: Seen) -> bool:
-    """Whether there is still what was seen."""
+    """Whether the file is still the one that was read."""
     try:
         return _stamp(os.lstat(path)) == seen.stamp
     except FileNotFoundError:
@@ -123,7 +123,7 @@ def is_same(path: str, seen: Seen) -> bool:
 
 
 class Settling:
-    """Whether a file that looks unfinished has been left like that."""
+    """Whether a file that looks unfinished was abandoned."""
 
     __slots__ = ("_since", "_stamp")
 
@@ -132,7 +132,7 @@ class Settling:
         self._since = 0.0
 
     def is_over(self, seen: Seen) -> bool:
-        """By the file's own time, or, if that is another machine's, by how long we have watched."""
+        """By the file's own time or, if another machine set that, by how long we have watched."""
         if time() - seen.changed >= SETTLE_SECONDS:
             return True
         if seen.stamp != self._stamp:
@@ -141,7 +141,7 @@ class Settling:
 
 
 def publish(path: str, data: bytes, mode: int = 0o644) -> bool:
-    """Make a file, whole and at once. False if there is something of that name."""
+    """Create a file atomically. False if the name is taken."""
     folder, name = os.path.split(path)
     with _Folder(folder) as place:
         file, temporary = place.prepared(data, mode)
@@ -162,7 +162,7 @@ def publish(path: str, data: bytes, mode: int = 0o644) -> bool:
 
 
 class _Folder:
-    """A folder in which files are made; by an open descriptor where the system can do that."""
+    """A folder in which files are created; by an open descriptor where the system can do that."""
 
     __slots__ = ("_fd", "_path")
 
@@ -183,7 +183,7 @@ class _Folder:
         return f"{self._path}/{name}"
 
     def prepared(self, data: bytes, mode: int) -> tuple[int, str]:
-        """A file with this content, and its name for now if it needs one."""
+        """A file with this content, and its temporary name if it needs one."""
         if _NAMELESS and self._fd is not None:
             try:
                 file = os.open(".", _NAMELESS | os.O_WRONLY | _CLOEXEC, mode, dir_fd=self._fd)
@@ -191,14 +191,14 @@ class _Folder:
                 if error.errno not in _NO_NAMELESS:
                     raise
             else:
-                if os.path.exists(f"/proc/self/fd/{file}"):  # else it could get no name
+                if os.path.exists(f"/proc/self/fd/{file}"):  # otherwise it could not be linked
                     _write(file, data)
                     return file, ""
                 os.close(file)
         return self.named(data, mode)
 
     def named(self, data: bytes, mode: int) -> tuple[int, str]:
-        """A file with this content that has a name for now."""
+        """A file with this content under a temporary name."""
         name = f".{new_id()}.new"
         file = os.open(self.path(name), _NEW, mode)
         try:
@@ -209,7 +209,7 @@ class _Folder:
         return file, name
 
     def made_by_name(self, name: str, data: bytes, mode: int) -> bool:
-        """The file under its own name at once, where nothing else can be done."""
+        """Create the file directly under its name, where nothing else is possible."""
         try:
             file = os.open(self.path(name), _NEW, mode)
         except FileExistsError:
@@ -232,7 +232,7 @@ class _Folder:
         os.unlink(self.path(name))
 
     def sync(self) -> None:
-        """Make a new name outlast a power cut, where folders can be synced."""
+        """Make a new name survive a power cut, where folders can be synced."""
         if self._fd is not None:
             try:
                 os.fsync(self._fd)
@@ -241,7 +241,7 @@ class _Folder:
 
 
 def _write(file: int, data: bytes) -> None:
-    """All of it, and to the disk. The descriptor is closed if that fails."""
+    """Write all of it and sync it. Closes the descriptor if that fails."""
     try:
         write_all(file, data)
         os.fsync(file)
@@ -251,8 +251,8 @@ def _write(file: int, data: bytes) -> None:
 
 
 def set_aside(path: str, seen: Seen, label: str) -> str | None:
-    """Give a file that was seen another name beside it, for its user. None if it was another by
-    then: that one is put back."""
+    """Rename a file, keeping it beside for its user. None if it was another file by then, which
+    is put back."""
     aside = f"{path}.{label}-{new_id()}"
     try:
         os.rename(path, aside)
@@ -271,8 +271,8 @@ def set_aside(path: str, seen: Seen, label: str) -> str | None:
 class Alone:
     """One process at a time in a folder, by an advisory lock on the folder itself.
 
-    The kernel gives it back when the process ends, however that happens. Raises FileNotFoundError
-    or NotADirectoryError if there is no such folder, SpecBusyError if somebody stays inside.
+    The kernel releases it when the process ends, however that happens. Raises FileNotFoundError
+    or NotADirectoryError if there is no such folder, SpecBusyError if another process stays inside.
     """
 
     __slots__ = ("_descriptor", "_folder")
@@ -283,7 +283,7 @@ class Alone:
 
     def __enter__(self) -> None:
         if not os.path.isdir(self._folder):
-            os.stat(self._folder)  # says by itself if it is not there, or may not be seen
+            os.stat(self._folder)  # raises if it does not exist, or is not readable
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self._folder)
         if os.name == "nt":
             return
@@ -307,7 +307,7 @@ class Alone:
                 if error.errno in _NO_FLOCK:
                     return
                 raise
-            # The clock's low digits are as good as dice for keeping two processes out of step.
+            # The clock's low digits are random enough to keep two processes out of step.
             sleep(_LOOK_SECONDS * (0.5 + monotonic() * 1e6 % 1))
 
     def _busy(self) -> SpecBusyError:
@@ -328,7 +328,7 @@ class Alone:
         if self._descriptor < 0:
             return
         try:
-            # Not by closing alone: a child that was forked meanwhile has the same open folder.
+            # Closing is not enough: a child that was forked meanwhile has the same open folder.
             flock(self._descriptor, LOCK_UN)
         except OSError as trouble:
             if trouble.errno not in _NO_FLOCK:
@@ -339,7 +339,7 @@ class Alone:
 
 
 class AloneAtAll:
-    """One process at a time in several folders, entered in the order in which they are given."""
+    """One process at a time in several folders, entered in the given order."""
 
     __slots__ = ("_entered", "_folders")
 

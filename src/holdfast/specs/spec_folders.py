@@ -1,7 +1,7 @@
-"""The folders of specs of one workspace, and the locks that stand there.
+"""The folders of specs of one workspace, and the locks in them.
 
-Two programs may keep their specs side by side. What is done at a spec is done in all folders that
-have it, by one process at a time, which enters them in one order.
+Two programs may keep their specs side by side. A change of a spec's lock is made in all folders
+that have the spec, by one process at a time, which enters them in a fixed order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Home:
-    """One folder of specs: its lock files, and the notes on who has them."""
+    """One folder of specs: its lock files, and the notes on their holders."""
 
     __slots__ = ("files", "notes")
 
@@ -30,7 +30,7 @@ class Home:
         self.notes: Final = HolderNotes(workspace, specs)
 
     def put(self, spec_name: str, lock: LockMetadata, holder: Holder) -> bool:
-        """Put a lock there, if there is none, noting first who has it."""
+        """Create a lock if there is none, after writing the note on its holder."""
         self.notes.write(spec_name, lock, holder)
         if self.files.publish(spec_name, lock):
             return True
@@ -38,14 +38,14 @@ class Home:
         return False
 
     def take_back(self, spec_name: str, lock: LockMetadata) -> None:
-        """Take away exactly this lock."""
+        """Remove exactly this lock."""
         if self.files.has(spec_name, lock):
             self.files.remove(spec_name)
             self.notes.forget(spec_name)
 
 
 class FoundLock:
-    """A lock that is there: in which home, what was seen, and who has it if that was noted."""
+    """An existing lock: its home, its file, and its holder if a note names one."""
 
     __slots__ = ("home", "lock", "noted", "seen")
 
@@ -62,18 +62,18 @@ def alone(homes: Sequence[Home], spec_name: str) -> AloneAtAll:
 
 
 def found_locks(homes: Sequence[Home], spec_name: str) -> list[FoundLock]:
-    """The locks of a spec. Raises SpecPermissionError if that may not be known."""
+    """The locks of a spec. Raises SpecPermissionError if one may not be read."""
     looks = ((home, home.files.look(spec_name)) for home in homes)
     locks = ((home, seen, lock_in(seen)) for home, seen in looks if seen is not None)
     return [FoundLock(home, spec_name, seen, lock) for home, seen, lock in locks if lock]
 
 
 def is_clear(home: Home, spec_name: str, patience: Patience) -> bool:
-    """Whether a lock can be put there; a damaged file is kept aside for that."""
+    """Whether a lock can be created there; a damaged file is moved aside first."""
     seen = home.files.look(spec_name)
     if seen is not None:
         if lock_in(seen) is not None or not patience.is_damaged(seen):
-            return False  # it has become a lock since, or may become one
+            return False  # it has become a lock meanwhile, or may become one
         if not home.files.keep_aside(spec_name, seen):
             return False
     home.files.sweep(spec_name)

@@ -1,11 +1,11 @@
-"""Which agent of this machine has a lock. The lock file names a machine, and agents share one.
+"""Which agent of this machine holds a lock. The lock file names a machine, and agents share one.
 
-The note is beside the ledger, never in the lock file, which other programs read. It belongs to one
-lock by that lock's whole content, so it says nothing about any later one. A lock without a note is
-the machine's: whoever works there may give it back.
+The note is beside the ledger, never in the lock file, which other programs read. It is bound to one
+lock by the lock's whole content, so it never applies to a later one. A lock without a note belongs
+to the machine: any holder on it may release the lock.
 
-Agents are told apart by their session, and runners by their name. A person is a user, not a
-terminal: a lock for hours outlives both the terminal and the shell it was taken in.
+Agents are distinguished by their sessions, and runners by their names. A person is a user, not a
+terminal: a lock for hours outlives the terminal and the shell in which it was acquired.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FILE = "holder.json"
 
 
 def holder_here(environ: Mapping[str, str], name: str | None = None) -> Holder:
-    """Who it is that calls: somebody by name, an agent, or else the user."""
+    """The caller: a named holder, an agent, or else the user."""
     if name is not None or environ.get(HOLDER_VARIABLE):
         return whoami(environ, holder=name).holder
     found = whoami(environ).holder
@@ -44,33 +44,33 @@ def holder_here(environ: Mapping[str, str], name: str | None = None) -> Holder:
 
 
 def is_family(one: Holder, other: Holder) -> bool:
-    """Whether two are the same, or one is the sub-agent of the other."""
+    """Whether two holders are the same, or one is a sub-agent of the other."""
     return one.key in (other.key, other.parent) or other.key == one.parent
 
 
 class HolderNotes:
-    """The notes on the locks of one folder of specs."""
+    """The notes on the holders of locks in one folder of specs."""
 
     __slots__ = ("_folder", "_ledger", "_specs_dir", "_workspace")
 
     def __init__(self, workspace: str, specs_dir: str) -> None:
-        """Both real paths, the folder of specs by its name in the workspace."""
+        """Both are real paths; the folder of specs has its name in the workspace."""
         self._workspace = workspace
         self._specs_dir = specs_dir
         self._ledger = self._folder = ""
 
     def write(self, spec_name: str, lock: LockMetadata, holder: Holder) -> None:
-        """Note who has a lock, before anybody can see it."""
+        """Write the holder of a lock, before the lock becomes visible."""
         file = self._file(spec_name)
         if not os.path.isdir(os.path.dirname(file)):
             make_folder(self._ledger)
             os.makedirs(os.path.dirname(file), exist_ok=True)
         text = codec.dumps({"lock": _text(lock), "holder": codec.holder_to_dict(holder)})
-        # If it is lost the lock is the machine's, which is what its file says.
+        # If the note is lost the lock belongs to the machine, as its file says.
         replace_file(file, text.encode("utf-8", "surrogatepass"), mode=0o644)
 
     def read(self, spec_name: str, lock: LockMetadata) -> Holder | None:
-        """Who has this very lock, if that was noted."""
+        """The holder of exactly this lock, if a note names it."""
         try:
             seen = spec_files.look(self._file(spec_name))
         except OSError:
@@ -86,7 +86,7 @@ class HolderNotes:
             return None
 
     def forget(self, spec_name: str) -> None:
-        """Nobody has it any more. A note that stays says nothing, for its lock is gone."""
+        """Remove the note. A note that remains has no effect, because its lock is gone."""
         try:
             os.unlink(self._file(spec_name))
         except OSError:

@@ -1,24 +1,25 @@
-"""Taking spec locks and giving them back.
+"""Acquiring and releasing spec locks.
 
-Whose a lock is says the machine in its file. Beside that the agents of one machine are kept apart
-by a note (see `holders`): what one of them has, another does not give back while the first lives.
-Any lock that can be read refuses everybody who wants to take it, its own machine too, and so does a
-stale one: it is cleared away first, by whoever decides to.
+The machine in its file owns a lock. In addition, a note keeps apart the agents of one machine (see
+`spec_holders`): no agent releases the lock of another one that is alive. Any readable lock refuses
+every request, even from its own machine, and so does a stale one: a person or an agent has to clean
+it up first.
 
-A workspace may have two folders of specs, each for another version of another program. A lock in
-either refuses, and ours is put into both, always in the same order, wherever the spec has a folder.
-One alone counts as held; the next command of its holder puts it into the other too. If another
-program has locked the spec in one of them meanwhile, both locks stand, and each is given back by
-its own.
+A workspace may have two folders of specs, each for a different version of another program. A lock
+in either refuses. Ours is written into both, always in the same order, wherever the spec has a
+folder. One alone counts as held; the next command of its holder writes the other. If another
+program has locked the spec in one of them meanwhile, both locks remain, and each is released by its
+own program.
 
-Another program looks, and some time later renames its lock over whatever is there (see `lockfile`).
-So after ours is put there we wait for longer than that takes, and look again: if it was written
-over, the other program has the spec and we do not. What this does not promise: that a program which
-is stopped for longer between its look and its rename does not take the spec from us. Then the lock
-is its own, everybody sees that, and the gate refuses our holder from then on.
+Another program checks for a lock, and some time later renames its own over whatever is there (see
+`lockfile`). So after writing a lock we wait for longer than that takes, and check again: if it was
+overwritten, the other program has the spec and we do not. What this does not promise: that a
+program which is stopped for longer between its check and its rename does not take the spec from us.
+Then the lock belongs to that program, every reader sees it, and the gate refuses our holder from
+then on.
 
-Refusals are results, not exceptions. What raises is a request that cannot be right, and a system
-that fails in a way nobody foresaw.
+Refusals are results, not exceptions. Invalid requests raise, and so do unforeseen failures of the
+system.
 """
 
 from __future__ import annotations
@@ -80,20 +81,20 @@ if TYPE_CHECKING:
     from holdfast.specs.results import MachineId
 
     class Machine(Protocol):
-        """Who says which machine this is."""
+        """A source of this machine's id."""
 
         def get_machine_id(self) -> MachineId:
-            """The same at all times."""
+            """The id, which never changes."""
 
 
-#: However it is spelled in the file, that stays far below what is read.
+#: However it is escaped in the file, that stays far below the limit for reading.
 REASON_CHARACTERS_MAX = BYTES_MAX // 8
-#: For so long a lock stands before it counts: another program takes milliseconds from its look to
-#: its rename, and more where the machine is busy. So it is counted in pauses, which then are longer
-#: as well.
+#: How long a lock must exist before it counts: another program takes milliseconds from its check to
+#: its rename, and more when the machine is busy. So the time is counted in pauses, which then take
+#: longer as well.
 SETTLE_SECONDS = 0.3
 _PAUSES = 20
-#: What people read where a lock's moment cannot be read.
+#: The text for people if a lock's time cannot be parsed.
 UNKNOWN_DURATION = "unknown"
 
 
@@ -115,9 +116,9 @@ class SpecLocks:
         clock: Clock | None = None,
         settle_seconds: float = SETTLE_SECONDS,
     ) -> None:
-        """`machine` says which machine this is, `holder` who on it; without them both are found
-        out. `owner` is the name in the lock. `home` is `.kiro` or `.sce`, if it must be one. A
-        lock counts after `settle_seconds`."""
+        """`machine` is this machine, `holder` the caller on it; by default both are detected.
+        `owner` is the name in the lock. `home` is `.kiro` or `.sce`, to use only that one. A lock
+        counts after `settle_seconds`."""
         root = os.path.realpath(os.fspath(workspace_root))
         folders = [f"{root}/{home}/{SPECS}"] if home else specs_folders(root)
         self.workspace_root: Final = root
@@ -130,11 +131,11 @@ class SpecLocks:
         self._clock = clock or SystemClock()
         self._settle_seconds: Final = settle_seconds
 
-    # Where locks are
+    # Folders
 
     @property
     def files(self) -> LockFile:
-        """The lock files of the workspace, in the later program's folder if it has two."""
+        """The lock files of the workspace, in the later program's folder if it has two folders."""
         return self._homes[0].files
 
     def has_spec(self, spec_name: str) -> bool:
@@ -142,28 +143,28 @@ class SpecLocks:
         return any(home.files.has_spec(spec_name) for home in self._homes)
 
     def locked_specs(self) -> list[str]:
-        """The specs that have a lock file, whatever it says, by name."""
+        """The specs with a lock file, whatever it contains, by name."""
         return sorted({name for home in self._homes for name in home.files.list_locked_specs()})
 
     def _places(self, spec_name: str) -> list[Home]:
-        """The homes in which a spec has a folder. Raises SpecNotFoundError if there is none."""
+        """The homes with a folder of the spec. Raises SpecNotFoundError if there is none."""
         found = [home for home in self._homes if home.files.has_spec(spec_name)]
         if not found:
             self.files.alone(spec_name)
         return found
 
-    # What the lock says
+    # The content of locks
 
     @property
     def holder(self) -> Holder:
-        """Who it is, on this machine, that takes and gives back."""
+        """The caller on this machine, who acquires and releases."""
         if self._holder is None:
             self._holder = holder_here(os.environ)
         return self._holder
 
     @property
     def owner(self) -> str:
-        """The name that is put into locks."""
+        """The name that is written into locks."""
         if self._owner is None:
             from holdfast.specs.owner_names import owner_name
 
@@ -172,7 +173,7 @@ class SpecLocks:
 
     @property
     def machine(self) -> Machine:
-        """Which machine this is."""
+        """This machine."""
         return self._machine
 
     def _now(self) -> int:
@@ -188,14 +189,14 @@ class SpecLocks:
             timeout=hours,
         )
 
-    # Taking
+    # Acquiring
 
     def acquire_lock(
         self, spec_name: str, *, reason: str | None = None, timeout: float = TIMEOUT_HOURS_DEFAULT
     ) -> LockResult:
-        """Lock a spec for so many hours. They only say when it is stale: it does not end by itself.
+        """Lock a spec. After `timeout` hours the lock is stale, but it does not end.
 
-        Raises SpecTimeoutError or SpecReasonError for what cannot stand in a lock.
+        Raises SpecTimeoutError or SpecReasonError for invalid arguments.
         """
         _check(timeout, reason)
         if not is_name(spec_name):
@@ -217,9 +218,9 @@ class SpecLocks:
     def _taken(
         self, spec_name: str, reason: str | None, hours: float, patience: Patience
     ) -> LockResult | None:
-        """One attempt; None if another program is writing there just now, or was quicker."""
+        """One attempt; None if another program is writing the lock, or was quicker."""
         places = self._places(spec_name)
-        # What may take long, the first time, does not keep others waiting.
+        # Slow work, the first time, does not make other processes wait.
         machine, holder, _owner = self._machine.get_machine_id(), self.holder, self.owner
         with alone(places, spec_name):
             found = found_locks(places, spec_name)
@@ -238,8 +239,8 @@ class SpecLocks:
         return LockResult(True, lock=lock) if self._settled(places, spec_name, lock) else None
 
     def _settled(self, places: Sequence[Home], spec_name: str, lock: LockMetadata) -> bool:
-        """Whether a new lock still stands when no program that looked before it can write over it
-        any more. If one did, or we are interrupted, what is left of ours is taken back."""
+        """Whether a new lock still exists when no program that checked before it can overwrite it
+        any more. If one did, or we are interrupted, the rest of ours is removed."""
         stands = False
         try:
             stands = self._stands(places, spec_name, lock)
@@ -261,7 +262,7 @@ class SpecLocks:
         return True
 
     def complete_locks(self) -> None:
-        """Put each lock that our holder has in one folder of specs alone into the other too."""
+        """Write each lock that our holder has in only one folder of specs into the other too."""
         if len(self._homes) == 1:
             return
         for name in self.locked_specs():
@@ -273,7 +274,7 @@ class SpecLocks:
                 continue  # it still counts as held
 
     def _complete(self, places: Sequence[Home], spec_name: str, found: list[FoundLock]) -> None:
-        """Put a lock that our holder took into the homes that have none."""
+        """Write a lock of our holder into the homes that have none."""
         for one in found:
             if one.noted is not None and self._is_held(one):
                 for home in places:
@@ -281,10 +282,10 @@ class SpecLocks:
                         home.put(spec_name, one.lock, one.noted)
                 return
 
-    # Giving back
+    # Releasing
 
     def release_lock(self, spec_name: str, *, force: bool = False) -> UnlockResult:
-        """Give a spec back; with `force`, whoever has locked it."""
+        """Release a spec; with `force`, even if another holder has locked it."""
         if not is_name(spec_name):
             return UnlockResult(False, error=INVALID_NAME)
         try:
@@ -301,7 +302,7 @@ class SpecLocks:
     def _given_back(
         self, places: Sequence[Home], spec_name: str, force: bool
     ) -> UnlockResult | None:
-        """One attempt; None if it was another lock by then: some programs do not ask us."""
+        """One attempt; None if it was another lock by then: some programs do not use our guard."""
         for home in places:
             home.files.sweep(spec_name)
         try:
@@ -325,25 +326,25 @@ class SpecLocks:
         return UnlockResult(True, forced=force, previous_lock=given[0].lock)
 
     def _ours(self, found: list[FoundLock]) -> list[FoundLock]:
-        """What our holder may give back: what it took itself, else what is the machine's."""
+        """The locks that our holder may release: its own, or else those of the machine."""
         mine = [one for one in found if not self._refusal(one)]
         return [one for one in mine if one.noted and is_family(one.noted, self.holder)] or mine
 
     def _refusal(self, found: FoundLock) -> str:
-        """Why it is not ours to give back; empty if it is."""
+        """Why our holder may not release the lock; empty if it may."""
         if not self.is_owned(found.lock):
             return OTHER_MACHINE
         noted = found.noted
         return "" if noted is None or self._is_held(found) or is_gone(noted) else OTHER_HOLDER
 
     def _is_held(self, found: FoundLock) -> bool:
-        """Whether a lock is this machine's, and our holder's if that was noted."""
+        """Whether a lock belongs to this machine, and to our holder if a note names one."""
         if not self.is_owned(found.lock):
             return False
         return found.noted is None or is_family(found.noted, self.holder)
 
     def cleanup_stale_locks(self) -> CleanupResult:
-        """Remove the locks that are older than their timeouts, and no others."""
+        """Remove the locks that have outlived their timeouts, and no others."""
         cleaned: dict[str, CleanedLock] = {}
         errors: dict[str, FailedLock] = {}
         for home in self._homes:
@@ -375,7 +376,7 @@ class SpecLocks:
         home.notes.forget(spec_name)
         return lock
 
-    # Looking
+    # Reading
 
     if TYPE_CHECKING:
 
@@ -385,15 +386,15 @@ class SpecLocks:
         def get_lock_status(self, spec_name: None = None) -> list[LockStatus]: ...
 
     def get_lock_status(self, spec_name: str | None = None) -> LockStatus | list[LockStatus]:
-        """How a spec stands; without a name, how all stand that are locked."""
+        """The status of a spec; without a name, of all locked specs."""
         if spec_name is not None:
             return self._looked(spec_name)[0]
         found = (self._looked(name)[0] for name in self.locked_specs())
         return [status for status in found if status.locked]
 
     def _looked(self, spec_name: str) -> tuple[LockStatus, Holder | None]:
-        """How a spec stands, and who has it if that was noted. Of two locks, the one that is not
-        our holder's."""
+        """The status of a spec, and its holder if a note names one. Of two locks, the one that is
+        not our holder's."""
         if not is_name(spec_name):
             return LockStatus(spec_name, False, error=INVALID_NAME), None
         try:
@@ -417,7 +418,7 @@ class SpecLocks:
         return status, noted
 
     def is_locked(self, spec_name: str) -> bool:
-        """Whether a spec is locked, or nobody can say that it is not."""
+        """Whether a spec is locked, or its state is unknown."""
         return self._looked(spec_name)[0].locked
 
     def is_locked_by_me(self, spec_name: str) -> bool:
@@ -425,8 +426,8 @@ class SpecLocks:
         return bool(self._looked(spec_name)[0].is_owned_by_me)
 
     def is_owned(self, lock: LockMetadata) -> bool:
-        """Whether a lock is this machine's. One that has no id yet has no locks, and looking is no
-        reason to make one."""
+        """Whether a lock belongs to this machine. A machine without an id has no locks, and a check
+        does not create an id."""
         machine = self._machine
         if isinstance(machine, WorkspaceMachine):
             return lock.machine_id in machine.known_ids()
@@ -436,7 +437,7 @@ class SpecLocks:
         return machine.get_machine_id().id == lock.machine_id
 
     def in_the_way(self, spec_name: str) -> Obstacle | None:
-        """What keeps our holder from changing what is in a spec."""
+        """The lock that keeps our holder from changing the content of a spec."""
         status, noted = self._looked(spec_name)
         if not status.locked:
             return None
@@ -446,7 +447,7 @@ class SpecLocks:
 
 
 class Obstacle:
-    """A lock that is another's: another machine's, or that of another holder on this one."""
+    """A lock of another machine, or of another holder on this one."""
 
     __slots__ = ("holder", "status")
 

@@ -1,4 +1,4 @@
-"""What may be called a spec, and where the specs of a workspace are."""
+"""Valid names of specs, and the folders of specs in a workspace."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 #: Where programs keep their specs, the later one first.
 HOMES = (".sce", ".kiro")
 SPECS = "specs"
-#: How the paths of what lies in specs look.
+#: The parts of paths that lead into specs.
 MARKS = tuple(f"/{home}/{SPECS}/" for home in HOMES)
 
 NAME_BYTES_MAX = 255
 
 
 def is_name(text: object) -> bool:
-    """Whether it can be the name of a spec: one folder, in plain sight, and nothing above it."""
+    """Whether it is a valid name of a spec: one visible folder, and not a parent."""
     if not isinstance(text, str) or not text or text.isspace() or text[0] == ".":
         return False
     if "/" in text or "\\" in text or not (text.isprintable() or _is_plain(text)):
@@ -33,15 +33,14 @@ def is_name(text: object) -> bool:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether nothing in a text controls anything; blanks of other scripts do not, for example."""
+    """Whether a text has no control characters; blanks of other scripts are allowed."""
     return not any(ord(character) < 32 or ord(character) == 127 for character in text)
 
 
 def specs_folder(workspace: str) -> str:
     """The folder of a workspace's specs: in `.sce` if it has that, else in `.kiro`.
 
-    One that has both keeps them where they are: a `.sce` without specs does not hide those of
-    `.kiro`.
+    If it has both, existing specs count: a `.sce` without specs does not hide those of `.kiro`.
     """
     later, earlier = (f"{workspace}/{home}" for home in HOMES)
     if os.path.isdir(f"{later}/{SPECS}"):
@@ -51,8 +50,8 @@ def specs_folder(workspace: str) -> str:
 
 
 def specs_folders(workspace: str) -> list[str]:
-    """All folders of a workspace's specs, the later program's first. Two programs may work side by
-    side, each in its own; where there is none yet, the one where it would be."""
+    """All folders of a workspace's specs, the later program's first. Two programs may work side
+    by side, each in its own; if there is none yet, the one that would be created."""
     found = [f"{workspace}/{home}/{SPECS}" for home in HOMES]
     return [folder for folder in found if os.path.isdir(folder)] or [specs_folder(workspace)]
 
@@ -63,8 +62,8 @@ def has_specs(folder: str) -> bool:
 
 
 def workspace_of(place: str) -> str:
-    """The workspace around a place: the nearest folder with specs, but none outside of its
-    repository, for there may be some in a home folder. Else it is the repository."""
+    """The workspace around a path: the nearest folder with specs inside its repository, since a
+    home folder may have specs too; or else the repository."""
     root = home_root(place)
     for folder in upwards(os.path.realpath(place)):
         if has_specs(folder):
@@ -75,8 +74,8 @@ def workspace_of(place: str) -> str:
 
 
 def specs_around(path: str) -> Iterator[tuple[str, str]]:
-    """The specs that an absolute path of a file leads into, by its words alone: the folder of all
-    specs, and the name of the one."""
+    """The specs that an absolute path leads into, by its text alone: the folder of all specs, and
+    the name of the spec."""
     for mark in MARKS:
         at = path.find(mark)
         while at >= 0:
@@ -88,7 +87,7 @@ def specs_around(path: str) -> Iterator[tuple[str, str]]:
 
 
 def specs_below(folder: str) -> Iterator[str]:
-    """The folders of specs that lie in a folder, as far as they are at one of the usual places."""
+    """The folders of specs in a folder, at the usual places."""
     folder = folder.rstrip("/")
     if os.path.basename(folder) == SPECS and os.path.basename(os.path.dirname(folder)) in HOMES:
         yield folder

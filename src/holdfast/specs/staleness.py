@@ -1,7 +1,7 @@
 """Moments as ISO 8601 texts and back, and whether a lock is stale.
 
-All are whole milliseconds since 1970. A text that is no such moment is nobody's fault here: other
-programs, and people, write these files.
+All moments are whole milliseconds since 1970. An invalid text is not an error here: other programs,
+and people, write these files.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _DAYS_IN_MONTH = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def written(milliseconds: int) -> str:
-    """The moment in UTC, with milliseconds, as all programs write it into these files."""
+    """The moment in UTC with milliseconds, as all programs write it into these files."""
     seconds, fraction = divmod(milliseconds, 1000)
     at = gmtime(seconds)
     return (
@@ -28,10 +28,9 @@ def written(milliseconds: int) -> str:
 
 
 def read(text: str) -> int | None:
-    """The moment of a text, or None if it is none.
+    """The moment of a text, or None if it is invalid.
 
-    As the other programs understand it: a date alone is in UTC, a time without an offset is that
-    of the place.
+    It is parsed as in the other programs: a date alone is UTC, a time without an offset is local.
     """
     date, letter, rest = text.partition("T")
     midnight = _date(date)
@@ -48,13 +47,13 @@ def read(text: str) -> int | None:
 
 
 def age(lock: LockMetadata, now: int) -> int | None:
-    """For how long it has been held; None if its moment cannot be read or has not come yet."""
+    """How long it has been held; None if its time is invalid or in the future."""
     taken = read(lock.timestamp)
     return None if taken is None or taken > now else now - taken
 
 
 def is_stale(lock: LockMetadata, now: int) -> bool:
-    """Whether it is older than its timeout. What has no age is never stale."""
+    """Whether it has outlived its timeout. A lock without an age is never stale."""
     held = age(lock, now)
     return held is not None and held > lock.timeout * HOUR
 

@@ -1,4 +1,4 @@
-"""What the commands of `tree` work with: which repository, which worktree, who asks."""
+"""The context of a `tree` command: its repository, its worktree, and its caller."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from holdfast.trees.worktrees import Worktree
 TOKEN_VARIABLE = variables.TREE_TOKEN
 
 BY_SIGNAL = 128
-#: A deep tree needs an open folder for each level, twice.
+#: A deep tree needs two open folders for each level.
 _OPEN_FILES_WANTED = 65_536
 
 
@@ -43,7 +43,7 @@ class TreeContext:
 
     @property
     def as_json(self) -> bool:
-        """Whether other programs read the answer."""
+        """Whether the answer is for other programs."""
         return self.call.flag("json")
 
     def repository(self) -> Repository:
@@ -51,7 +51,7 @@ class TreeContext:
         return Repository.open(self.folder)
 
     def worktree(self) -> Worktree:
-        """The worktree that is named, or that the caller is in."""
+        """The worktree of `--worktree`, or the one that the caller is in."""
         repository = self.repository()
         name = self.call.text("worktree")
         found = worktrees.find(repository, name) if name else self.around(repository)
@@ -78,7 +78,7 @@ class TreeContext:
         return worktrees.around(repository, self.folder)
 
     def me(self) -> Me:
-        """Who asks."""
+        """The caller."""
         return me(os.environ, holder=self.call.text("holder"))
 
     def word(self, what: str) -> str:
@@ -105,7 +105,7 @@ class TreeContext:
         return LEASE_SECONDS_DEFAULT if given is None else given
 
     def token(self, worktree: Worktree) -> int | None:
-        """The token that the caller believes in: as given, or as `tree run` told its command."""
+        """The token that the caller expects: from `--token`, or from `tree run` around it."""
         given = self.call.number("token")
         if given is not None:
             return given
@@ -113,11 +113,11 @@ class TreeContext:
         return int(number) if id == worktree.id and number.isdigit() else None
 
     def progress(self) -> Progress:
-        """A bar for people, nothing for others."""
+        """A progress bar for people, nothing for programs."""
         return Bar() if not self.as_json and _is_watched() else SILENT
 
     def answer(self, data: Any, *lines: str) -> None:
-        """The answer: as data for programs, as words for people."""
+        """Print the answer: as data for programs, as text for people."""
         if self.as_json:
             document(data)
         else:
@@ -148,7 +148,7 @@ def _allow_open_files() -> None:
 
 
 class Ended(BaseException):
-    """Somebody wants this to end: nothing half done is to be left behind."""
+    """A signal ends this process, which must leave nothing half done behind."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -157,7 +157,7 @@ class Ended(BaseException):
 
 @contextmanager
 def ending_well() -> Iterator[None]:
-    """A section in which a plain `kill` is like Ctrl-C: what was begun is taken back first."""
+    """A section in which a plain `kill` acts like Ctrl-C: unfinished work is rolled back first."""
 
     def end(number: int, _frame: FrameType | None) -> None:
         raise Ended(number)
@@ -175,7 +175,7 @@ def ending_well() -> Iterator[None]:
 
 
 def when(text: str) -> str:
-    """A moment in a file as people here say it."""
+    """A moment in a file, in local time for people."""
     try:
         return local(moment(text) / SECOND)
     except ValueError:
@@ -183,7 +183,7 @@ def when(text: str) -> str:
 
 
 def size(count: int) -> str:
-    """So many bytes, in words."""
+    """A number of bytes, with a unit."""
     amount = float(count)
     for unit in ("B", "KB", "MB", "GB"):
         if amount < 1000:
@@ -193,5 +193,5 @@ def size(count: int) -> str:
 
 
 def counted(count: int, one: str) -> str:
-    """So many of something."""
+    """A number of things."""
     return f"{count:,} {one}" if count == 1 else f"{count:,} {one}s"

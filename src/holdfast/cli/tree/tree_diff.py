@@ -1,4 +1,4 @@
-"""tree diff: what is different between two snapshots."""
+"""tree diff: the differences between two snapshots."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from holdfast.trees.snapshots.snapshot_diff import (
 )
 from holdfast.trees.tree_files import opened_file
 
-#: A file that is longer, or that has a zero byte near its beginning, is not shown line by line.
+#: A longer file, or one with a zero byte near its beginning, is not shown line by line.
 _TEXT_BYTES_MAX = 1 << 20
 _LOOK_BYTES = 8192
 _SIGNS = {ADDED: "+", REMOVED: "-", CHANGED: "~"}
@@ -95,7 +95,7 @@ def _told(repository: Repository, before: str, after: str, change: Change) -> It
 
 
 def _lines(repository: Repository, id: str, change: Change) -> list[str] | None:
-    """A file's lines, if it is a text that is not too long; None if it is not."""
+    """The lines of a file; None if it is binary or too long."""
     fields = change.before if change.before is not None else change.after
     assert fields is not None
     if fields["kind"] != payload_walk.FILE:

@@ -22,7 +22,7 @@ _COLUMNS = (
 
 
 def gc_plan(call: Call) -> int:
-    """Show what a gc would remove, and keep that as a plan. It removes nothing."""
+    """Show what a gc would remove, and store that as a plan. Removes nothing."""
     context = TreeContext(call)
     repository = context.repository()
     made = garbage_collection.plan(repository, retention.settings(repository).but(**_given(call)))
@@ -47,7 +47,7 @@ def gc_plan(call: Call) -> int:
 
 
 def _given(call: Call) -> dict[str, Any]:
-    """The settings that the command line has for this plan alone."""
+    """The settings on the command line, for this plan only."""
     found: dict[str, Any] = {}
     for option, key in (("keep-last", "keep_last"), ("keep-days", "keep_days")):
         number = call.number(option)
@@ -70,7 +70,7 @@ def _row(one: dict[str, Any]) -> Sequence[Cell]:
 
 
 def gc_run(call: Call) -> int:
-    """Remove what a plan names, as far as nothing needs it by now."""
+    """Remove the snapshots of a plan that are still not needed."""
     context = TreeContext(call)
     plan_id = context.word("plan")
     done = garbage_collection.run(context.repository(), plan_id, context.progress())

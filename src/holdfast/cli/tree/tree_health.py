@@ -13,7 +13,7 @@ from holdfast.trees.tree_damage import NOTICE, Finding
 
 
 def doctor(call: Call) -> int:
-    """Look for damage. The exit code is 1 if any is left."""
+    """Look for damage. The exit code is 1 if any remains."""
     context = TreeContext(call)
     repository = context.repository()
     with ending_well():

@@ -12,7 +12,7 @@ from holdfast.trees.foreign import jvs_import
 
 
 def import_(call: Call) -> int:
-    """Bring snapshots over. The exit code is 1 if one of them could not be."""
+    """Import snapshots. The exit code is 1 if one of them failed."""
     context = TreeContext(call)
     where = os.path.join(context.folder, context.word("path"))
     repository = context.repository()

@@ -16,7 +16,7 @@ from holdfast.trees.worktrees import Worktree
 
 
 def lock_acquire(call: Call) -> int:
-    """Take the lock of a worktree."""
+    """Acquire the lock of a worktree."""
     context = TreeContext(call)
     worktree, me = context.worktree(), context.me()
     record = worktree_locks.acquire(worktree, me.id, lease_seconds=context.lease_or_default())
@@ -25,7 +25,7 @@ def lock_acquire(call: Call) -> int:
 
 
 def lock_renew(call: Call) -> int:
-    """Extend one's lease."""
+    """Extend the caller's lease."""
     context = TreeContext(call)
     worktree, me = context.worktree(), context.me()
     record = worktree_locks.renew(
@@ -36,7 +36,7 @@ def lock_renew(call: Call) -> int:
 
 
 def lock_release(call: Call) -> int:
-    """Give the lock back."""
+    """Release the lock."""
     context = TreeContext(call)
     worktree = context.worktree()
     record = worktree_locks.release(worktree, context.me().id, token=context.token(worktree))
@@ -75,7 +75,7 @@ def lock_status(call: Call) -> int:
 
 
 def lock_data(state: LockState) -> dict[str, Any]:
-    """A lock for other programs."""
+    """A lock as data for other programs."""
     return {
         "state": state.state,
         "remaining_seconds": round(state.remaining_seconds, 3),
@@ -85,7 +85,7 @@ def lock_data(state: LockState) -> dict[str, Any]:
 
 
 def lock_words(state: LockState) -> str:
-    """A lock for people."""
+    """A lock as text for people."""
     record = state.record
     if record is None:
         return state.state if not state.why else f"{state.state}: {plain(state.why)}"

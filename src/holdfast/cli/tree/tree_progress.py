@@ -1,4 +1,4 @@
-"""A bar on the standard error for what lasts longer than a second, gone when it is over."""
+"""A progress bar on standard error for tasks longer than a second, removed at the end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BAR_CELLS = 24
 
 
 class Bar(Progress):
-    """Drawn again now and then, on one line of a terminal."""
+    """A bar that is redrawn regularly, on one line of a terminal."""
 
     wants_total = True
 
@@ -30,7 +30,7 @@ class Bar(Progress):
         self._task = task
         self._files = self._bytes = 0
         self._files_total, self._bytes_total = files, bytes
-        if monotonic() >= self._next:  # some tasks are a single step, which may take its time
+        if monotonic() >= self._next:  # some tasks are a single, slow step
             self._draw()
 
     def advance(self, files: int = 0, bytes: int = 0) -> None:
@@ -62,7 +62,7 @@ class Bar(Progress):
 
     @property
     def part(self) -> float:
-        """How much of it is done: by files and by bytes, whichever is behind."""
+        """The part that is done, by files or by bytes, whichever is less."""
         parts = [
             min(1.0, done / total)
             for done, total in (

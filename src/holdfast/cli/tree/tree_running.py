@@ -1,9 +1,8 @@
 """tree run: a command under a worktree's lock, which is renewed as long as the command runs.
 
-If the caller has the lock it is used and stays with the caller; else the runner takes it for
-itself and gives it back. The command is told the token; what it does with `holdfast tree` is
-done in the same holder's name. If a renewal fails, the command is ended: somebody else may be
-writing by now.
+If the caller holds the lock, it is used and stays with the caller; otherwise the runner acquires
+it for itself and releases it. The command gets the token; `holdfast tree` inside it acts for the
+same holder. If a renewal fails, the command is ended, because another holder may be writing by now.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ from holdfast.trees.locking.lock_records import LockRecord
 from holdfast.trees.locking.worktree_holders import holder_id
 from holdfast.trees.worktrees import Worktree
 
-#: How long a command may take to end by itself when the lock is lost.
+#: How long a command may take to end on SIGTERM when the lock is lost.
 GRACE_SECONDS = 10.0
 
 
 def run(call: Call) -> int:
-    """Lock, run, renew, give back. The exit code is the command's own, unless the lock is lost."""
+    """Lock, run, renew, release. The exit code is the command's own, unless the lock is lost."""
     if not call.words or not can_pass_signals():
         raise UsageError("tree run needs a command", hint="holdfast tree run -- COMMAND ARGUMENT…")
     context = TreeContext(call)
@@ -53,7 +52,7 @@ def run(call: Call) -> int:
 
 
 def _lock(context: TreeContext, worktree: Worktree) -> tuple[LockRecord, dict[str, str], bool]:
-    """The lock to work under, what the command is told, and whether it is to be given back."""
+    """The lock for the command, the command's extra variables, and whether to release the lock."""
     me = context.me()
     state = worktree_locks.status(worktree)
     if state.record is not None and state.record.holder_id == me.id:
@@ -75,7 +74,7 @@ def _lock(context: TreeContext, worktree: Worktree) -> tuple[LockRecord, dict[st
 
 
 class _Keeper(threading.Thread):
-    """Renews the lock; if it cannot, it says so and ends the command."""
+    """Renews the lock; if that fails, it reports this and ends the command."""
 
     def __init__(self, worktree: Worktree, record: LockRecord) -> None:
         super().__init__(name="holdfast-tree-run", daemon=True)
@@ -91,7 +90,7 @@ class _Keeper(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        """Renew at a third of the lease."""
+        """Renew after each third of the lease."""
         record = self._record
         while not self._over.wait(record.lease_seconds / 3):
             try:
@@ -139,7 +138,7 @@ def _run(call: Call, environment: dict[str, str], signals: SignalRelay, keeper: 
 
 
 def _give_back(worktree: Worktree, record: LockRecord) -> None:
-    """Give back. The command has ended, so trouble is told and changes nothing."""
+    """Release the lock. The command has ended, so an error is only reported."""
     try:
         worktree_locks.release(worktree, record.holder_id, token=record.fencing_token)
     except HoldfastError as error:

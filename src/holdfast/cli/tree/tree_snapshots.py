@@ -76,7 +76,7 @@ def snapshot(call: Call) -> int:
 
 
 def history(call: Call) -> int:
-    """Show snapshots, the latest first. It needs no lock and changes nothing."""
+    """Show snapshots, the latest first. Needs no lock and changes nothing."""
     context = TreeContext(call)
     repository = context.repository()
     limit = call.number("limit")
@@ -136,7 +136,7 @@ def _data(fields: Descriptor, named: list[str]) -> dict[str, Any]:
 
 
 def restore(call: Call) -> int:
-    """Make a new worktree from a snapshot, or put it in the place of this one's payload."""
+    """Create a worktree from a snapshot, or replace this one's payload with it."""
     context = TreeContext(call)
     text = context.word("snapshot")
     repository = context.repository()
@@ -199,7 +199,7 @@ def _restore_in_place(context: TreeContext, text: str) -> int:
 
 
 def _terminal() -> str:
-    """The terminal that this command talks to."""
+    """The terminal of this command."""
     try:
         return os.ttyname(2)
     except OSError:
@@ -207,7 +207,7 @@ def _terminal() -> str:
 
 
 def _tell_occupants(inside: list[occupants.Occupant]) -> None:
-    """Who is inside the payload that is about to be replaced."""
+    """List the processes inside the payload that is about to be replaced."""
     for one in inside[:_OCCUPANTS_SHOWN_MAX]:
         at = [f"is in {plain(one.folder)}"] if one.folder else []
         if one.files:

@@ -16,7 +16,7 @@ _COLUMNS = (
 
 
 def tag_add(call: Call) -> int:
-    """Give a snapshot a name."""
+    """Tag a snapshot."""
     context = TreeContext(call)
     if not 1 <= len(call.words) <= 2:
         raise UsageError("tree tag add needs a name", hint="holdfast tree tag add NAME [SNAPSHOT]")
@@ -62,7 +62,7 @@ def tag_list(call: Call) -> int:
 
 
 def tag_remove(call: Call) -> int:
-    """Take a name away; the snapshot stays."""
+    """Remove a tag; the snapshot stays."""
     context = TreeContext(call)
     gone = tags.remove(context.repository(), context.word("name"))
     context.answer({"removed": gone.to_dict()}, f"removed the tag {gone.name}; its snapshot stays")

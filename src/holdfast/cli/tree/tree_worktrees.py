@@ -19,7 +19,7 @@ from holdfast.trees.worktrees import EXCLUSIVE, Worktree
 
 
 def init(call: Call) -> int:
-    """Make a repository."""
+    """Create a repository."""
     context = TreeContext(call)
     where = context.word("path") if call.words else "."
     repository = Repository.init(os.path.join(context.folder, where))
@@ -38,13 +38,13 @@ def init(call: Call) -> int:
 
 
 def _beside(repository: Repository) -> list[str]:
-    """What was in the folder before, and belongs to no worktree."""
+    """The entries that were in the folder before, and belong to no worktree."""
     names = {*os.listdir(repository.root)} - {CONTROL, MAIN, "worktrees"}
     return sorted(plain(name) for name in names)
 
 
 def info(call: Call) -> int:
-    """Show the repository, and the worktree one is in."""
+    """Show the repository, and the worktree that the caller is in."""
     context = TreeContext(call)
     repository = context.repository()
     worktree = context.worktree() if call.flag("worktree") else context.around(repository)
@@ -99,7 +99,7 @@ def _warnings(worktree: Worktree) -> list[str]:
 
 
 def lost_head(worktree: Worktree) -> str:
-    """That the latest snapshot is not whole, in words; empty if it is, or if there is none."""
+    """A warning if the latest snapshot is not whole; empty if it is, or if there is none."""
     id = worktree.head()
     if not id or descriptors.is_visible(worktree.repository, id):
         return ""
@@ -109,7 +109,7 @@ def lost_head(worktree: Worktree) -> str:
 
 
 def create(call: Call) -> int:
-    """Make a worktree."""
+    """Create a worktree."""
     context = TreeContext(call)
     name = context.word("name")
     repository = context.repository()
@@ -126,7 +126,7 @@ def create(call: Call) -> int:
 
 
 def tell_created(context: TreeContext, made: restoring.Restored) -> None:
-    """A new worktree, and what of its snapshot could not be put back."""
+    """Report a new worktree, and what of its snapshot could not be restored."""
     origin = f" from {made.snapshot['snapshot_id']}" if made.snapshot else ""
     degraded = made.degraded.some if made.degraded else []
     context.answer(
@@ -139,7 +139,7 @@ def tell_created(context: TreeContext, made: restoring.Restored) -> None:
 
 
 def tell_degraded(entries: list[dict[str, str]], count: int) -> None:
-    """What is not as it was, by name as far as it is not too much."""
+    """List some entries that could not be restored fully, and count the others."""
     for entry in entries[:5]:
         talk(f"  degraded: {plain(entry['path'])}: {plain(entry['what'])}")
     if count > 5:
@@ -147,7 +147,7 @@ def tell_degraded(entries: list[dict[str, str]], count: int) -> None:
 
 
 def isolation_words(worktree: Worktree) -> str:
-    """How a worktree is isolated, for people."""
+    """The isolation of a worktree, for people."""
     return "shared (high risk)" if worktree.is_shared else worktree.isolation
 
 
@@ -183,7 +183,7 @@ def _repository_data(repository: Repository) -> dict[str, Any]:
 
 
 def worktree_data(worktree: Worktree) -> dict[str, Any]:
-    """A worktree for other programs."""
+    """A worktree as data for other programs."""
     return {
         "name": worktree.name,
         "path": worktree.path,
