@@ -1,9 +1,10 @@
-"""Who is whose child: agents start agents, and no client says which of them started which.
+"""The parents of sub-agents: agents start agents, and no client reports which started which.
 
-Only the order tells: an agent calls the tool that starts one, and then one starts. So the call is
-noted, and the next sub-agent of that session is its child. Two agents that call at the same moment
-may get each other's: then a file that moves up at the end moves to the other of the two, and never
-out of the session. No birth is noted of a child of the session's own agent, as nearly all are.
+Only the order shows it: an agent calls the tool that starts a sub-agent, and then one starts. So
+the call is recorded, and the next sub-agent of that session is the caller's child. Two agents that
+call at the same moment may get each other's child: then a file that moves up at the end moves to
+the other of the two, and never out of the session. A child of the session's own agent, as nearly
+all are, has no birth record.
 
     family:SESSION:call:ID    Call    it is about to start a sub-agent
     family:SESSION:child:KEY  Birth   which sub-agent started which
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from holdfast.core.view import View
     from holdfast.gate.rulebook.agent_records import Block, Known
 
-#: A call that no agent followed for so long was refused, or failed.
+#: A call that no sub-agent followed within this time was refused, or failed.
 CALL_LASTS = 60 * SECOND
 #: Deeper than any client lets agents start agents.
 GENERATIONS_MAX = 20
@@ -46,11 +47,11 @@ class Call(Record):
 
     @staticmethod
     def all_of(session_key: str) -> str:
-        """How the names of a session's calls start."""
+        """The common prefix of the names of a session's calls."""
         return f"family:{session_key}:call:"
 
     def to_data(self) -> dict[str, Any]:
-        """What the event says."""
+        """The data of the event."""
         return {"agent": self.agent, "parent": self.parent}
 
     @classmethod
@@ -73,11 +74,11 @@ class Birth(Record):
 
     @staticmethod
     def all_of(session_key: str) -> str:
-        """How the names of a session's births start."""
+        """The common prefix of the names of a session's births."""
         return f"family:{session_key}:child:"
 
     def to_data(self) -> dict[str, Any]:
-        """What the event says."""
+        """The data of the event."""
         return {"child": self.child, "parent": self.parent}
 
     @classmethod
@@ -97,7 +98,7 @@ def called(draft: Draft, holder: Holder, id: str) -> None:
 
 
 def started(draft: Draft, holder: Holder) -> None:
-    """A sub-agent started: the oldest call that still waits for one was for it."""
+    """A sub-agent started: the oldest pending call was for it."""
     session = session_key(holder)
     oldest: Call | None = None
     for call in map(Call.of, draft.notes(Call.all_of(session))):
@@ -113,7 +114,7 @@ def started(draft: Draft, holder: Holder) -> None:
 
 
 def ended(draft: Draft, holder: Holder) -> None:
-    """A sub-agent ended: those that it started are its parent's now, and it starts no more."""
+    """A sub-agent ended: its children become its parent's, and its pending calls end."""
     session = session_key(holder)
     above = ancestors(draft, holder)[0]
     for call in map(Call.of, draft.notes(Call.all_of(session))):
@@ -127,7 +128,7 @@ def ended(draft: Draft, holder: Holder) -> None:
 
 
 def has_children(draft: Draft, holder: Holder) -> bool:
-    """Whether sub-agents are at work, or about to start, whose files come to an agent."""
+    """Whether an agent has sub-agents at work, or about to start, whose files go up to it."""
     session = session_key(holder)
     if any(Call.of(event).parent == holder.key for event in draft.notes(Call.all_of(session))):
         return True
@@ -146,9 +147,9 @@ def forget(draft: Draft, session: str) -> None:
 
 
 def block_of(view: View | Draft, holder: Holder, known: Known | None = None) -> Block | None:
-    """What keeps an agent from writing: it is blocked, or one above it was before it was first
-    heard of. A blocked agent does not write through others; those that were at work already go on.
-    `known` is what was known of the agent before this event."""
+    """The block that keeps an agent from writing: its own, or that of an agent above it from before
+    its own first event. A blocked agent does not write through new sub-agents; those that were at
+    work already continue. `known` are the agent's records before this event."""
     if known is None:
         known = agent_records.known(view, holder.key)
     if known.blocks or not holder.agent:
@@ -164,8 +165,8 @@ def block_of(view: View | Draft, holder: Holder, known: Known | None = None) -> 
 
 
 def ancestors(view: View | Draft, holder: Holder) -> list[str]:
-    """The keys of a sub-agent's parent, of the parent's parent and so on: the last is that of the
-    session's own agent."""
+    """The keys of a sub-agent's parent, the parent's parent and so on, up to the session's own
+    agent."""
     session = session_key(holder)
     found: list[str] = []
     key = holder.key

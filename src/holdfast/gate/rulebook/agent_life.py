@@ -1,7 +1,7 @@
-"""An agent in the middle of one decision: it asks, rests, ends.
+"""An agent in the middle of one decision: it requests, rests, ends.
 
-The life of an agent towards a file is the table in `states`. Here is what nearly every event needs;
-what only those need who wait stands in `contention` and `handing`.
+The states of an agent towards a file are the table in `file_states`. This module has the steps that
+nearly every event needs; those for waiting agents are in `contention` and `handover`.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 #: The reason of a lease.
 FOR_EDIT = "edit"
-#: The reason of a place in line, and of what came free for it and was not used yet.
+#: The reason of a ticket, and of the unused lease that it becomes.
 FOR_NEXT_EDIT = "next edit"
-#: A hook that waits for a file has to find it, however soon leases of the idle end.
+#: A hook that waits for a file must find it, however short `gate.idle_seconds` is.
 UNUSED_LEAST = 2 * SECOND
 
 
 class Life:
     """One agent, in the middle of one decision.
 
-    `came` are waits that came to something in it, `lapsed` files that came free for the agent and
-    that it did not use in time. `hears`: the agent reads both, so that they are not told again;
-    `goes_on`: it is sent back to work if something came free, and reads it then.
+    `came` are waits that succeeded in it, `lapsed` files that came free for the agent and that it
+    did not use in time. `hears`: the agent reads both, so they are not told again; `goes_on`: the
+    agent is sent back to work if a file came free, and reads it then.
     """
 
     __slots__ = (
@@ -52,7 +52,7 @@ class Life:
         self.lapsed: list[str] = []
         self.hears = asker.hears
         self.goes_on = False
-        #: Said last, as an event has to be that may be a repeat.
+        #: Written last, as an event that may be a repeat must be.
         self.refusal: tuple[Request, Refusal] | None = None
         self.holder = self._introduced(is_ending=is_ending)
 
@@ -72,7 +72,7 @@ class Life:
         return self.draft.done(outcome)
 
     def passed(self) -> Passed:
-        """Nothing stands in the way."""
+        """The outcome without a conflict."""
         came = [path for wait in self.came for path in wait.blocked]
         is_limited = self.known.limit is not None
         return Passed(self.holder, came=came, lapsed=self.lapsed, is_limited=is_limited)
@@ -85,8 +85,8 @@ class Life:
         return display_names.session_key(self.holder)
 
     def _introduced(self, *, is_ending: bool) -> Holder:
-        """The agent by its name, which is chosen when it is first heard of, or in a new place. Of
-        one that ends nothing is written down any more, nor of a second window."""
+        """The agent under its name, which is chosen at its first event, or in a new place. For an
+        agent that ends, and for a second window, nothing is recorded."""
         holder, presence = self.asker.holder, self.known.presence
         if presence is not None and presence.witness == holder.witness:
             return display_names.named(holder, presence.shown)
@@ -98,9 +98,8 @@ class Life:
     # Coming back to life
 
     def wake_up(self, *, is_tail: bool = False) -> None:
-        """Something happened: the timer that a stop started does not run any more. The tail of
-        something older does not end a stop that is held open, and whatever a blocked agent tries
-        does not end its rest."""
+        """End the agent's rest, and with it the timer of its leases. The tail of an older event
+        does not end a stop that is held open, and no attempt of a blocked agent ends its rest."""
         rest = self.known.rest
         is_over = not self.known.blocks and not (is_tail and rest is not None and rest.held_until)
         if rest is not None and is_over:
@@ -110,9 +109,9 @@ class Life:
         self.show_life()
 
     def show_life(self) -> None:
-        """It is there, whether it works or not: leases that others cannot judge last on, and what
-        came free for the agent is its own. While a stop is held open, the hook that does so looks
-        for that: it can send the agent back to work."""
+        """The agent is alive, whether it works or not: renew leases that others cannot judge, and
+        examine its waits. While a stop is held open, the hook that holds it examines them: it can
+        send the agent back to work."""
         if self.known.limit is not None:
             from holdfast.gate.rulebook import lease_limits
 
@@ -121,7 +120,7 @@ class Life:
             self.look_round()
 
     def look_round(self) -> None:
-        """Has something come free?"""
+        """Examine the agent's waits."""
         if self.known.waits or self.known.handed:
             from holdfast.gate.rulebook import contention
 
@@ -130,7 +129,7 @@ class Life:
     # Before a write
 
     def halted(self) -> Halted | None:
-        """What is said to an agent that may write nothing now."""
+        """The outcome for an agent that may write nothing now; None if it may."""
         if not (self.known.blocks or self.holder.agent):
             return None
         from holdfast.gate.rulebook import agent_family
@@ -139,7 +138,7 @@ class Life:
         return None if block is None else Halted(self.holder, block, lapsed=self.lapsed)
 
     def edit(self, wanted: Sequence[Request]) -> Passed | Denied | Halted:
-        """All of these files, or none."""
+        """Request all of these files, or none."""
         self.wake_up()
         halted = self.halted()
         if halted is not None:
@@ -159,8 +158,8 @@ class Life:
         return self.passed()
 
     def _take(self, wanted: Sequence[Request]) -> list[Grant] | Conflicts:
-        """A lease on each file. What was handed over becomes one, what agents above have comes
-        down."""
+        """Take a lease on each file. Files that were handed over become leases, and files of agents
+        above come down."""
         outcome = bulk_rules.take_each(self.draft, wanted)
         if not isinstance(outcome, Conflicts) and not self.known.handed:
             return outcome
@@ -175,19 +174,19 @@ class Life:
 
     @property
     def unused(self) -> int:
-        """How long something stays the agent's that was handed over and is not used."""
+        """How long a file that was handed over stays reserved unused."""
         return max(self.asker.idle, UNUSED_LEAST)
 
     # The end of leases
 
     def free(self, grant: Grant, cause: str) -> None:
-        """A lease ends."""
+        """End a lease."""
         file_states.after(file_states.OWNED, cause)
         self.draft.end(grant, events.LOCK_RELEASED)
 
     def leave_lines(self, why: str) -> None:
-        """Nothing is waited for any more, and nothing is kept for the agent. What was is remembered
-        until the agent hears that it is not any more."""
+        """End all waits of the agent, and release files that are reserved for it. Those are
+        remembered until the agent hears that it has lost them."""
         if self.asker.wake and not self.hears:
             from holdfast.gate.rulebook import handover
 
@@ -201,7 +200,7 @@ class Life:
             self.forget(wait)
 
     def leave_line(self, wait: Wait, why: str) -> None:
-        """A place in line is given up, and what came free for it."""
+        """Give up a place in the queue, and the unused lease that it became."""
         ticket = self.draft.ticket(wait.ticket) if wait.ticket else None
         if ticket is not None:
             self.draft.drop(ticket, why)
@@ -210,14 +209,14 @@ class Life:
             self.draft.end(grant, events.LOCK_RELEASED)
 
     def forget(self, wait: Wait, **facts: Any) -> None:
-        """A wait is over, and so is what came of it."""
+        """End a wait, and its result."""
         wait.end(self.draft, agent_records.CONTENTION_OVER, agent=self.holder.id, **facts)
         for known in (self.known.waits, self.known.handed):
             if wait in known:
                 known.remove(wait)
 
     def rest(self, *, held_until: int = 0) -> None:
-        """All leases end in a while, unless the agent does something before."""
+        """Let all leases end in a while, unless the agent does something before."""
         from holdfast.gate.rulebook import agent_family
 
         length = self.asker.idle + max(0, held_until - self.now)

@@ -1,16 +1,16 @@
-"""What is remembered of agents beside their leases: one kind of record for each thing, typed.
+"""The records of agents beside their leases: one type for each kind.
 
-Each is a note in the ledger: an event that can be asked for by its name until it is over. The
-event's version says how it is spelled; one that a newer Holdfast wrote is refused in words, never
-half understood. Only this module, and `family` for its own, knows how notes are named and spelled.
+Each is a note in the ledger: an event that can be read by its name until it is over. The event's
+version gives its format; a record of a newer Holdfast is refused with an error, never half
+understood. Only this module, and `agent_family` for its own, knows the names and formats of notes.
 
     gate:KEY:agent         Presence   who an agent is, and the process that it lives by
-    gate:KEY:retry:ID      Wait       it was refused, stands in line, and may try once more
+    gate:KEY:retry:ID      Wait       it was refused, waits in the queue, and may retry once
     gate:KEY:blocked:ID    Block      the retry failed: it waits for its user
-    gate:KEY:free:ID       Free       what it is blocked by is free; whether people were told
+    gate:KEY:free:ID       Free       the file that blocks it is free; whether people were notified
     gate:KEY:rest          Rest       it has stopped; its leases end in a while
     gate:KEY:limit         Limit      others cannot tell whether it lives: its leases have an end
-    gate:name:NAME         Name       whose name that is, or was
+    gate:name:NAME         Name       the agent that has, or had, this name
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ CALLS = "agent_calls"
 STARTED = "agent_started"
 ENDED = "agent_ended"
 
-#: The newest spelling of each that this version knows.
+#: The newest version of each format that is not 1.
 _VERSIONS = {RESTING: 2}
 
 _ALL = "gate:@"
@@ -58,12 +58,12 @@ _NAMES = "gate:name:"
 
 
 def of_agent(key: str) -> str:
-    """How the names of all notes on an agent start."""
+    """The common prefix of the names of all notes on an agent."""
     return f"gate:{key}:"
 
 
 def of_session(session_key: str) -> str:
-    """How the names of all notes on the agents of a session start."""
+    """The common prefix of the names of all notes on the agents of a session."""
     return f"gate:{session_key}"
 
 
@@ -77,7 +77,7 @@ _SINGLE = (":agent", ":rest", ":limit")
 
 
 def agent_of(event: Event) -> str:
-    """The key of the agent that an event of the gate is about; empty if it does not say so."""
+    """The key of the agent that an event of the gate is about; empty if it names none."""
     note = event.data.get("note")
     if isinstance(note, str) and note.startswith(_ALL):
         return _key_in(note)
@@ -86,12 +86,12 @@ def agent_of(event: Event) -> str:
 
 
 def is_readable(event: Event) -> bool:
-    """Whether this version knows how an event is spelled."""
+    """Whether this version knows the format of an event."""
     return event.version <= _VERSIONS.get(event.type, 1)
 
 
 def version_of(event: Event) -> int:
-    """How an event is spelled. Raises if a newer Holdfast wrote it."""
+    """The version of an event's format. Raises if a newer Holdfast wrote it."""
     known = _VERSIONS.get(event.type, 1)
     if event.version > known:
         from holdfast.core.errors import RecordVersionError
@@ -108,27 +108,27 @@ def version_of(event: Event) -> int:
 
 
 class Record(Value):
-    """One note. `name` is what it is asked for by, `at` when it was written."""
+    """One note. `name` is the name that it is read by, `at` the time when it was written."""
 
     __slots__ = ()
     name: str
 
     def to_data(self) -> dict[str, Any]:
-        """What the event says."""
+        """The data of the event."""
         raise NotImplementedError
 
     def write(self, draft: Draft, type: str, **facts: Any) -> None:
-        """From now on this is the last word on it."""
+        """Write the note, in place of an earlier one of this name."""
         data = {**self.to_data(), **facts}
         draft.say(type, data, name=self.name, version=_VERSIONS.get(type, 1))
 
     def end(self, draft: Draft, type: str, **facts: Any) -> None:
-        """It is over."""
+        """End the note."""
         draft.say(type, facts, name=self.name, over=True)
 
 
 class Presence(Record):
-    """An agent at work here: its name, where a person finds it, what its life hangs on."""
+    """An agent at work here: its name, where a person finds it, and the process it lives by."""
 
     __slots__ = (
         "agent", "at", "client", "key", "marks", "name", "place", "session", "shown", "witness",
@@ -159,7 +159,7 @@ class Presence(Record):
         self.at: Final = at
 
     def in_process(self, witness: Witness | None) -> Holder:
-        """The agent that it is about, alive as long as that process."""
+        """The agent as a holder that is alive as long as that process."""
         return Holder(
             id=self.shown, key=self.key, witness=witness, marks=self.marks, client=self.client,
             session=self.session, agent=self.agent,
@@ -167,7 +167,7 @@ class Presence(Record):
         )  # fmt: skip
 
     def to_data(self) -> dict[str, Any]:
-        """What the event says."""
+        """The data of the event."""
         return {
             "agent": self.shown, "key": self.key, "client": self.client, "session": self.session,
             "sub_agent": self.agent, "place": self.place, "witness": witness_to_list(self.witness),
@@ -187,11 +187,12 @@ class Presence(Record):
 
 
 class Wait(Record):
-    """A refusal: what is waited for, whose it was, and when the one retry is.
+    """A refusal: the files waited for, their owner, and the time of the one retry.
 
-    `ticket` is the place in line, empty if there is none: the wait would close a `circle` (pairs of
-    a path and its holder). `held`: a stop has been held for it since the agent last asked, which is
-    done once. `handed`: it came free and is the agent's, who has been told and has not used it yet.
+    `ticket` is the place in the queue, empty if the wait would deadlock: `circle` is the cycle then
+    (pairs of a path and its holder). `held`: a stop has been held for this wait since the agent's
+    last attempt, which happens once. `handed`: the file came free and is the agent's, which has
+    been told and has not used it yet.
     """
 
     __slots__ = (
@@ -238,12 +239,12 @@ class Wait(Record):
 
     @staticmethod
     def named(key: str, id: str) -> str:
-        """What the note on an agent's wait is called."""
+        """The name of the note on an agent's wait."""
         return f"{of_agent(key)}retry:{id}"
 
     @property
     def id(self) -> str:
-        """What tells it from the agent's other waits."""
+        """The id of this wait among the agent's waits."""
         return self.name.rsplit(":", 1)[1]
 
     @property
@@ -253,15 +254,15 @@ class Wait(Record):
 
     @property
     def state(self) -> str:
-        """How the agent stands towards the files."""
+        """The agent's state towards the files."""
         return file_states.OWNED if self.handed else file_states.RETRY_PENDING
 
     def but(self, **fields: Any) -> Wait:
-        """The same wait, with something else in it."""
+        """The same wait, with other values for these fields."""
         return Wait(**{**self._fields(), **fields})
 
     def to_data(self) -> dict[str, Any]:
-        """What the event says."""
+        """The data of the event."""
         return {
             "agent": self.agent, "paths": self.paths, "keys": self.keys, "blocked": self.blocked,
             "owner": self.owner, "owner_key": self.owner_key, "since": self.since,
@@ -290,8 +291,8 @@ _WAITS = (HEARTBEAT, STOP_HELD, BACK_IN_LINE, HANDED_OVER)
 
 
 class Block(Record):
-    """An agent that was stopped: the whole report, until a person lets it go on. `keys` are those
-    of the file that it is blocked by."""
+    """An agent that was stopped: the whole report, until a person lets it continue. `keys` are
+    those of the file that blocks it."""
 
     __slots__ = ("agent", "at", "keys", "name", "report")
 
@@ -312,12 +313,12 @@ class Block(Record):
 
     @staticmethod
     def named(key: str, id: str) -> str:
-        """What the note on an agent's block is called."""
+        """The name of the note on an agent's block."""
         return f"{of_agent(key)}blocked:{id}"
 
     @property
     def state(self) -> str:
-        """How the agent stands towards the file."""
+        """The agent's state towards the file."""
         return file_states.BLOCKED
 
     @property
@@ -327,24 +328,24 @@ class Block(Record):
 
     @property
     def file(self) -> str:
-        """What another has."""
+        """The file that another agent holds."""
         file: str = self.report["blocked_file"]
         return file
 
     @property
     def free(self) -> Free:
-        """The note that it is free, if there is one."""
+        """The note that the file is free, whether or not it is written."""
         return Free(
             f"{of_agent(self.key)}free:{self.name.rsplit(':', 1)[1]}",
             agent=self.agent, key=self.key, file=self.file,
         )  # fmt: skip
 
     def to_data(self) -> dict[str, Any]:
-        """What the event says."""
+        """The data of the event."""
         return {"agent": self.agent, "report": self.report, "keys": self.keys}
 
     def end(self, draft: Draft, type: str, **facts: Any) -> None:
-        """It is over, and so it does not matter any more whether the file is free."""
+        """End the note, and the note that the file is free."""
         super().end(draft, type, **facts)
         free = self.free
         if draft.note(free.name) is not None:
@@ -352,7 +353,7 @@ class Block(Record):
 
     @classmethod
     def of(cls, event: Event) -> Block:
-        """The record of an event. The first reports named nobody by a key."""
+        """The record of an event. The first reports contained no keys."""
         version_of(event)
         data = event.data
         key = agent_of(event)
@@ -364,7 +365,7 @@ class Block(Record):
 
 
 class Free(Record):
-    """What an agent is blocked by is free. The event says whether people were told so."""
+    """The file that blocks an agent is free. The event's type says whether people were told."""
 
     __slots__ = ("agent", "file", "key", "name")
 
@@ -375,7 +376,7 @@ class Free(Record):
         self.file: Final = file
 
     def to_data(self) -> dict[str, Any]:
-        """What the event says."""
+        """The data of the event."""
         return {"agent": self.agent, "key": self.key, "file": self.file}
 
 
@@ -399,11 +400,11 @@ class Rest(Record):
         return self.name.split(":", 1)[1].rsplit(":", 1)[0]
 
     def held_only_until(self, moment: int) -> Rest:
-        """The same, held open no longer than that."""
+        """The same, held open no longer than until that moment."""
         return Rest(self.key, agent=self.agent, length=self.length, held_until=moment, at=self.at)
 
     def to_data(self) -> dict[str, Any]:
-        """What the event says."""
+        """The data of the event."""
         return {
             "agent": self.agent,
             "seconds": self.length / SECOND,
@@ -412,7 +413,7 @@ class Rest(Record):
 
     @classmethod
     def of(cls, event: Event) -> Rest:
-        """The record of an event. The first version knew of no held stops."""
+        """The record of an event. The first version had no held stops."""
         held = event.data["held_until"] or 0 if version_of(event) > 1 else 0
         made = cls(
             "", agent=event.data["agent"], length=round(event.data["seconds"] * SECOND),
@@ -423,8 +424,8 @@ class Rest(Record):
 
 
 class Limit(Record):
-    """Somebody was refused who cannot tell whether the agent lives: its leases end unless they are
-    renewed, which its events and a keeper beside it do."""
+    """An agent was refused that cannot tell whether this one lives: this one's leases end unless
+    its events, or a keeper beside it, renew them."""
 
     __slots__ = ("agent", "name")
 
@@ -433,7 +434,7 @@ class Limit(Record):
         self.agent: Final = agent
 
     def to_data(self) -> dict[str, Any]:
-        """What the event says."""
+        """The data of the event."""
         return {"agent": self.agent}
 
     @classmethod
@@ -446,7 +447,7 @@ class Limit(Record):
 
 
 class Name(Record):
-    """Whose name that is, or was: names are not given twice."""
+    """The agent that has, or had, a name: names are never given twice."""
 
     __slots__ = ("key", "name", "shown")
 
@@ -456,12 +457,12 @@ class Name(Record):
         self.key: Final = key
 
     def to_data(self) -> dict[str, Any]:
-        """What the event says."""
+        """The data of the event."""
         return {"agent": self.shown, "key": self.key}
 
 
 class Known:
-    """All that is remembered of one agent. `handed` are waits that came to something."""
+    """All records of one agent. `handed` are waits that succeeded and whose file is unused."""
 
     __slots__ = ("blocks", "handed", "limit", "presence", "rest", "waits")
 
@@ -488,41 +489,40 @@ class Known:
 
 
 def known(view: View | Draft, key: str) -> Known:
-    """What the ledger knows of an agent."""
+    """The records of an agent."""
     return Known(view.notes(of_agent(key)))
 
 
 def blocks(view: View | Draft, start: str = "") -> list[Block]:
-    """Agents that were stopped, oldest first; `start` is that of the notes' names, if not all are
-    meant."""
+    """The blocks of agents, oldest first: all, or those whose notes' names begin with `start`."""
     return [Block.of(event) for event in view.notes(start or _ALL) if event.type == BLOCKED]
 
 
 def known_blocks(view: View | Draft) -> list[Block]:
-    """The same of all agents, without those of whom a newer Holdfast wrote: what is only told must
-    not keep anybody from giving back a file."""
+    """The same of all agents, without records of a newer Holdfast: a notification must not keep
+    an agent from releasing a file."""
     notes = (event for event in view.notes(_ALL) if event.type == BLOCKED)
     return [Block.of(event) for event in notes if is_readable(event)]
 
 
 def waits(view: View | Draft, start: str = _ALL) -> list[Wait]:
-    """All that agents wait for, oldest first."""
+    """All waits of agents, oldest first."""
     return [Wait.of(event) for event in view.notes(start) if event.type in _WAITS]
 
 
 def rests(view: View | Draft, start: str) -> list[Rest]:
-    """Those of some agents that have stopped; `start` is that of the notes' names."""
+    """The rests of agents that have stopped, by the beginning of the notes' names."""
     return [Rest.of(event) for event in view.notes(start) if event.type == RESTING]
 
 
 def present(view: View | Draft, start: str = _ALL) -> list[Presence]:
-    """The agents at work here, as far as they said so in a way that can be read, oldest first."""
+    """The agents at work here, oldest first, without records of a newer Holdfast."""
     notes = (event for event in view.notes(start) if event.type == PRESENT)
     return [Presence.of(event) for event in notes if is_readable(event)]
 
 
 class Everybody:
-    """What is remembered of all agents, oldest first; by their keys where there is one of each."""
+    """The records of all agents, oldest first; by key where an agent has only one of a kind."""
 
     __slots__ = ("blocks", "present", "rests", "waits")
 
@@ -546,12 +546,12 @@ class Everybody:
 
 
 def everybody(view: View | Draft) -> Everybody:
-    """What the ledger knows of all agents."""
+    """The records of all agents."""
     return Everybody(view.notes(_ALL))
 
 
 def end_all(draft: Draft, start: str) -> None:
-    """All notes of some agents are over, but for those on blocks: a person has to read them."""
+    """End all notes of some agents, except those on blocks: a person has to read them."""
     for event in draft.notes(start):
         type = _OVER.get(event.type)
         if type is not None:

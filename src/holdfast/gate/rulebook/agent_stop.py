@@ -1,6 +1,6 @@
-"""An agent has nothing more to do: it waits a while for what it was refused, rests, and ends.
+"""An agent has nothing more to do: it waits a while for refused files, rests, and ends.
 
-While a stop is held open it has not happened: the agent goes on if what it waits for comes free.
+While a stop is held open it has not happened: the agent continues if a file comes free for it.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 def stop(
     life: Life, seen: Seen, hold: int, *, may_go_on: bool, ends: bool
 ) -> Passed | Held | Halted | Rested:
-    """There is nothing more to do, but perhaps to wait."""
+    """The stop of an agent that may have files to wait for."""
     life.hears, life.goes_on = False, may_go_on
-    if life.known.blocks:  # only a person lets it go on
+    if life.known.blocks:  # only a person lets it continue
         return _stopped(life, seen, ends=ends)
     life.look_round()
     halted = contention.retry_what_is_due(life)
@@ -52,13 +52,13 @@ def stop(
 def hold_on(
     life: Life, seen: Seen, until: int, *, is_over: bool, ends: bool
 ) -> Passed | Held | Halted | Rested | None:
-    """The stop that is held open."""
+    """The stop that is held open, once more."""
     life.hears, life.goes_on = False, True
     rest = life.known.rest
     if rest is None or not rest.held_until:
         return None
     if until not in (0, rest.held_until) and rest.held_until > life.now:
-        return None  # that is the hold of a later stop
+        return None  # that hold belongs to a later stop
     life.look_round()
     halted = contention.retry_what_is_due(life)
     if halted is not None:
@@ -71,7 +71,7 @@ def hold_on(
 
 
 def hold_along(life: Life, until: int) -> Held | None:
-    """The stop that is held open elsewhere."""
+    """The stop that another ledger holds open."""
     if life.known.rest is None or life.known.rest.held_until or life.known.blocks:
         return None
     life.rest(held_until=until)
@@ -79,14 +79,14 @@ def hold_along(life: Life, until: int) -> Held | None:
 
 
 def end_holds_below(life: Life) -> None:
-    """The user spoke to the session: stops of its sub-agents are not held open any longer."""
+    """The user spoke to the session: end the holds of its sub-agents' stops."""
     for rest in agent_records.rests(life.draft, agent_records.of_session(life.session_key)):
         if rest.key != life.holder.key and rest.held_until > life.now:
             rest.held_only_until(life.now).write(life.draft, agent_records.RESTING)
 
 
 def _go_on(life: Life, seen: Seen) -> Passed:
-    """The stop has not happened: what was waited for is there."""
+    """The stop has not happened: a file came free for the agent."""
     life.hears = True
     handover.notice(life)
     passed = life.passed()
@@ -96,8 +96,8 @@ def _go_on(life: Life, seen: Seen) -> Passed:
 
 
 def _hold(life: Life, waits: Sequence[Wait], seen: Seen, hold_until: int) -> Held:
-    """The stop is held open until a retry is due. If the hook that holds it is killed, the leases
-    end all the same."""
+    """Hold the stop open until a retry is due. If the hook that holds it is killed, the leases end
+    all the same."""
     until = min(hold_until, *(wait.retry_at for wait in waits))
     for wait in [wait for wait in waits if wait.retry_at <= until] or waits:
         wait.write(life.draft, agent_records.STOP_HELD, state=wait.state)
@@ -109,7 +109,7 @@ def _hold(life: Life, waits: Sequence[Wait], seen: Seen, hold_until: int) -> Hel
 def _stopped(
     life: Life, seen: Seen, *, ends: bool, halted: Halted | None = None
 ) -> Halted | Rested:
-    """What was never changed is free, the rest is in a while, or goes up to the parent."""
+    """Release unchanged files now, and the others in a while, or pass them up to the parent."""
     left, given_back = _not_done(life)
     life.leave_lines("ended" if ends else "stopped")
     _free_unchanged(life, seen)
@@ -121,8 +121,8 @@ def _stopped(
 
 
 def _not_done(life: Life) -> tuple[list[str], list[str]]:
-    """What the agent was refused and did not get, and what has come free for it just now, or was
-    kept for its retry."""
+    """The files that the agent was refused and did not get, and those that have just come free for
+    it or were reserved for its retry."""
     left: list[str] = []
     given_back = [path for wait in life.came for path in wait.blocked]
     for wait in life.known.waits:
@@ -132,7 +132,7 @@ def _not_done(life: Life) -> tuple[list[str], list[str]]:
 
 
 def is_unchanged(grant: Grant, seen: Seen) -> bool:
-    """Whether the file of a lease is as it was when the lease was taken. In doubt it is not."""
+    """Whether the file of a lease is unchanged since the lease was taken; False if unknown."""
     return bool(grant.stamp) and seen.leases.get(grant.id) == grant.stamp
 
 
@@ -143,8 +143,8 @@ def _free_unchanged(life: Life, seen: Seen) -> None:
 
 
 def _end(life: Life) -> None:
-    """A sub-agent ended: what it changed goes up to its parent, not into the open. Only if the
-    session has ended before is there nobody above."""
+    """A sub-agent ended: the files it changed go up to its parent and are not released. It has no
+    parent only if the session has ended before."""
     held = life.draft.held_by(life.holder.key)
     parent = _parent(life) if held else None
     for grant in held:
@@ -160,7 +160,7 @@ def _end(life: Life) -> None:
 
 
 def _parent(life: Life) -> tuple[Holder, Rest | None] | None:
-    """The nearest above a sub-agent that has not ended, in this process, and its rest."""
+    """The nearest agent above a sub-agent that has not ended, in this process, and its rest."""
     above = agent_family.ancestors(life.draft, life.holder)
     for key in above:
         known = agent_records.known(life.draft, key)
@@ -168,7 +168,7 @@ def _parent(life: Life) -> tuple[Holder, Rest | None] | None:
             return known.presence.in_process(life.holder.witness), known.rest
     if agent_records.owner_of_name(life.draft, display_names.above(life.holder)):
         return None
-    # Its files are from before agents were written down, and so is all that is above it.
+    # Its leases are older than the records of agents, and so are the agents above it.
     own, agent = life.holder, ids_of(above[0])[1]
     parent = Holder(
         id=above[0], key=above[0], witness=own.witness, client=own.client, session=own.session,

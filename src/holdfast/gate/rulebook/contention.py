@@ -1,4 +1,4 @@
-"""An agent is refused: it stands in line, may try once more, and is blocked if that fails.
+"""An agent is refused: it waits in the queue, may retry once, and is blocked if that fails.
 
 Parts of decisions, each on the life of one agent.
 """
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from holdfast.gate.rulebook.agent_life import Life
     from holdfast.gate.rulebook.outcomes import Passed
 
-#: Without hand-overs: how much longer than until the retry a file is kept.
+#: Without handovers: how long after the retry a file stays reserved.
 KEPT = 10 * SECOND
 
 
 def place_in_line(draft: Draft, ticket: Ticket) -> int:
-    """How many stand before it for something that it wants too, and one more."""
+    """The ticket's place among those that want one of its files, counted from 1."""
     wanted = Overlaps(ticket.request.keys)
     ahead = (
         one.arrival < ticket.arrival and any(map(wanted.of, one.request.keys))
@@ -87,14 +87,14 @@ def contend(life: Life, wanted: Sequence[Request], found: Conflicts) -> Denied:
 
 
 def _kept(life: Life) -> int:
-    """How long something is kept that comes free for the agent: not for ever, for it may not be
-    wanted any more."""
+    """How long a file that comes free stays reserved for the agent: not for ever, because the agent
+    may not want it any more."""
     return life.unused if life.asker.wake else life.asker.retry + KEPT
 
 
 def _by_name(request: Request) -> Request:
-    """The same without the inodes of files that have one name only: until they come free they may
-    be replaced, and then their old numbers are those of other files."""
+    """The same without the inodes of files that have one name only: such a file may be replaced
+    before it comes free, and its old inode number may then belong to another file."""
     unsaid = set(request.silent)
     said = [place for place, key in enumerate(request.keys) if key not in unsaid]
     return request.but(
@@ -106,7 +106,7 @@ def _by_name(request: Request) -> Request:
 
 
 def _limit(life: Life, conflicts: Sequence[ConflictInfo]) -> None:
-    """Owners whom nobody here can judge keep their files for a while only."""
+    """Limit the leases of owners that cannot be judged from here."""
     lease_limits.limit(life.draft, [one.grant_id for one in conflicts], life.asker.foreign)
 
 
@@ -128,8 +128,8 @@ def _line(life: Life, wait: Wait) -> int:
 
 
 def asked_before(life: Life, wanted: Sequence[Request]) -> Denied | Halted | None:
-    """An edit of something that was refused before; None if there is nothing to wait for. What is
-    due first is tried first."""
+    """An edit of files that were refused before; None if there is nothing to wait for. The wait
+    that is due first is tried first."""
     keys = {key for request in wanted for key in request.keys}
     for wait in sorted(life.known.waits, key=lambda wait: wait.retry_at):
         if not keys.isdisjoint(wait.keys):
@@ -142,9 +142,9 @@ def asked_before(life: Life, wanted: Sequence[Request]) -> Denied | Halted | Non
 
 
 def wait_on(life: Life, wanted: Sequence[Request], id: str) -> Passed | Denied | Halted:
-    """The edit whose call is held open for a wait."""
+    """The edit whose call is held open for a wait, once more."""
     handover.notice(life)
-    halted = life.halted()  # since, by another call
+    halted = life.halted()  # another call may have blocked the agent meanwhile
     if halted is not None:
         return halted
     for wait in list(life.known.waits):
@@ -156,7 +156,7 @@ def wait_on(life: Life, wanted: Sequence[Request], id: str) -> Passed | Denied |
 
 
 def again(life: Life, wait: Wait, wanted: Sequence[Request]) -> Denied | Halted | None:
-    """An attempt on something that was refused before; None if it need not be waited for."""
+    """An attempt on files that were refused before; None if there is nothing to wait for."""
     if life.now >= wait.retry_at:
         halted = retry(life, wait)
         if halted is not None:
@@ -166,24 +166,24 @@ def again(life: Life, wait: Wait, wanted: Sequence[Request]) -> Denied | Halted 
     if wait not in life.known.waits:
         return None
     if life.asker.wake:
-        if not conflicts:  # it came free while the agent did not stand in line
+        if not conflicts:  # it came free while the agent was not in the queue
             life.leave_line(wait, "free")
             handover.over(life, wait, file_states.HANDED_OVER)
             return None
         asked = {path for request in wanted for path in request.paths}
         if asked.isdisjoint(one.path for one in conflicts):
-            return None  # only something else, of which it was refused as well, is not free
+            return None  # only another file of the same refusal is not free
     return _denied(life, wait, conflicts)
 
 
 def _has_a_place(life: Life, wait: Wait) -> bool:
-    """Whether the wait stands in line, has come to its turn, or would close a circle."""
+    """Whether the wait is in the queue, has been served, or would deadlock."""
     return bool(wait.circle) or stands_in_line(life, wait) or _is_served(life, wait)
 
 
 def back_in_line(life: Life, wait: Wait, denied: Denied) -> Denied:
-    """The agent had stopped, and left the line. It tries again, so it stands at the end of it; the
-    retry stays when it was."""
+    """The agent had stopped, and left the queue. It tries again, so it joins the end of the queue;
+    the time of its retry stays."""
     request = _request(life, wait)
     found = held.in_the_way(life.draft, request)
     steps = circle(life.draft, request, LAST, found)
@@ -201,7 +201,7 @@ def back_in_line(life: Life, wait: Wait, denied: Denied) -> Denied:
 
 
 def look_round(life: Life) -> None:
-    """Has something come free? Those who hold what is waited for may have died without a word."""
+    """Examine the agent's waits: a holder may have died without an event."""
     handover.notice(life)
     for wait in list(life.known.waits) if life.asker.wake else ():
         if stands_in_line(life, wait):
@@ -209,13 +209,13 @@ def look_round(life: Life) -> None:
 
 
 def stands_in_line(life: Life, wait: Wait) -> bool:
-    """Whether there is a place in line."""
+    """Whether the wait has a place in the queue."""
     return bool(wait.ticket) and life.draft.ticket(wait.ticket) is not None
 
 
 def settle(life: Life, wait: Wait) -> Sequence[ConflictInfo]:
-    """Who has what is waited for, with the life of each owner looked at again: what a dead one had
-    goes to whoever is first in line. What has gone up to an agent above comes down."""
+    """The conflicts of a wait, with the life of each owner checked again: a dead owner's files go
+    to the first in line. Files that have gone up to an agent above come down."""
     ticket = life.draft.ticket(wait.ticket) if wait.ticket else None
     request = _request(life, wait)
     arrival = LAST if ticket is None else ticket.arrival
@@ -241,7 +241,7 @@ def settle(life: Life, wait: Wait) -> Sequence[ConflictInfo]:
 
 
 def _by_file(life: Life, request: Request, arrival: int) -> list[ConflictInfo]:
-    """What is in the way of each file of a request: of all together only the first are named."""
+    """The conflicts of each file of a request: a request as a whole names only the first ones."""
     return [
         conflict
         for key, mode, path in zip(request.keys, request.modes, request.paths, strict=True)
@@ -252,7 +252,7 @@ def _by_file(life: Life, request: Request, arrival: int) -> list[ConflictInfo]:
 
 
 def _request(life: Life, wait: Wait) -> Request:
-    """What is waited for: the one in line, or the same again."""
+    """The request of a wait: the one in the queue, or the same again."""
     ticket = life.draft.ticket(wait.ticket) if wait.ticket else None
     if ticket is not None:
         return ticket.request
@@ -266,7 +266,7 @@ def _request(life: Life, wait: Wait) -> Request:
 
 
 def retry_what_is_due(life: Life, *, stops: bool = True) -> Halted | None:
-    """The retries whose moment has come. The first that fails, if the agent `stops` then."""
+    """Make the retries that are due. Returns the first that fails, if the agent `stops` then."""
     for wait in list(life.known.waits):
         if life.now >= wait.retry_at:
             halted = retry(life, wait, stops=stops)
@@ -276,8 +276,8 @@ def retry_what_is_due(life: Life, *, stops: bool = True) -> Halted | None:
 
 
 def retry(life: Life, wait: Wait, *, stops: bool = True) -> Halted | None:
-    """The one retry: what is free is the agent's for a while. If it fails the agent `stops`, unless
-    its user is there."""
+    """The one retry: free files are reserved for the agent for a while. If the retry fails the
+    agent `stops`, unless its user has just spoken to it."""
     conflicts = settle(life, wait)
     if wait not in life.known.waits:
         return None
@@ -302,7 +302,7 @@ def _is_served(life: Life, wait: Wait) -> bool:
 
 
 def _block(life: Life, wait: Wait, conflicts: Sequence[ConflictInfo], *, stops: bool) -> Halted:
-    """The retry failed: stop, and say everything that a person needs to decide."""
+    """The retry failed: block the agent, with a report of all that a person needs to decide."""
     from holdfast.gate.rulebook.agent_messages import report
 
     request = _request(life, wait)

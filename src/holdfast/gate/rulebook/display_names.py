@@ -1,11 +1,11 @@
-"""What agents are called: which client, where a person finds it, and enough of its id.
+"""The names of agents: the client, where a person finds it, and enough of its id.
 
     claude@pts/3:faf2          a session, in a terminal or else by its folder
     claude@pts/3:faf2/9c1e     a sub-agent of it
 
-The end of an id is used, for some clients begin theirs with the time. It grows from four characters
-until no other agent has, or ever had, that name. Names are for people: whether two agents are the
-same one is decided by their keys.
+The end of an id is used, because some clients begin theirs with the time. It grows from four
+characters until no other agent has, or ever had, that name. Names are for people: keys decide
+whether two agents are the same.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.core.draft import Draft
     from holdfast.core.view import View
 
-#: So many characters of an id are shown if they tell it from all others.
+#: The number of characters shown of an id, if they are unique.
 SHORTEST = 4
 
 
@@ -38,14 +38,14 @@ def named(holder: Holder, shown: str) -> Holder:
 
 
 def above(holder: Holder) -> str:
-    """The name of the session's own agent, by the name of any agent of it."""
+    """The name of the session's own agent, from the name of any agent of the session."""
     return holder.id.rpartition("/")[0] if holder.agent else holder.id
 
 
 def introduce(draft: Draft, holder: Holder, place: str) -> Holder:
-    """An agent that is new here, or somewhere else now, by the name that it gets. From now on that
-    is nobody else's, nor is the one that a sub-agent's begins with: if its session was never heard
-    of, that is at work here too."""
+    """The agent under the name that it gets: it is new here, or has moved. From now on no other
+    agent gets that name, nor the name that a sub-agent's begins with: a session that was unknown is
+    at work here too."""
     found = named(holder, choose(draft, holder, place))
     for name, key in ((above(found), session_key(found)), (found.id, found.key)):
         if not agent_records.owner_of_name(draft, name):
@@ -69,7 +69,7 @@ def _note(draft: Draft, holder: Holder, place: str) -> None:
 
 
 def choose(view: View | Draft, holder: Holder, place: str) -> str:
-    """The name of an agent that has none yet, or is somewhere else now."""
+    """The name of an agent that has none yet, or has moved."""
     if not holder.agent:
         return _session_name(view, holder, place)
     session = agent_records.known(view, session_key(holder)).presence
@@ -83,7 +83,7 @@ def _session_name(view: View | Draft, holder: Holder, place: str) -> str:
 
 
 def _shortest(view: View | Draft, start: str, id: str, key: str) -> str:
-    """The shortest name that is this agent's, or nobody's."""
+    """The shortest name that is this agent's own, or unused."""
     letters = "".join(character for character in id if character.isalnum()) or id
     for length in range(min(SHORTEST, len(letters)), len(letters) + 1):
         name = f"{start}{letters[-length:]}"

@@ -38,8 +38,8 @@ def write(
 ) -> Decision[Leased | Conflicts | Denied | Halted]:
     """A command of an agent is about to write some files: as an edit, all of them or none.
 
-    What an agent has left running does not wake it (`is_left`, or the agent has stopped): it gets
-    what is free for as long as it writes, and what is not is refused without a place in line.
+    A process that an agent has left running does not wake it (`is_left`, or the agent has stopped):
+    it gets free files for as long as it writes, and others are refused without a place in line.
     """
     life = Life(view, asker)
     if is_left or life.known.rest is not None:
@@ -65,8 +65,8 @@ def write(
 def wait_on(
     view: View, asker: Asker, wanted: Sequence[Request], id: str
 ) -> Decision[Passed | Denied | Halted | None]:
-    """The same edit, a moment later, while its call is held open: has the file come free? None: its
-    session has ended, or goes on in another process."""
+    """The same edit, a moment later, while its call is held open. None: its session has ended, or
+    continues in another process."""
     if not _is_here(view, asker):
         return Decision(None)
     from holdfast.gate.rulebook import contention
@@ -88,7 +88,7 @@ def stop(
     """An agent has nothing more to do; a sub-agent then `ends`.
 
     `hold` is how long the stop can be held open. With `may_go_on` the agent can be sent back to
-    work. With `is_alone` it is known that no sub-agent of the session is at work.
+    work. With `is_alone` no sub-agent of the session is at work.
     """
     from holdfast.gate.rulebook import agent_stop
 
@@ -109,9 +109,8 @@ def hold_on(
     is_over: bool = False,
     ends: bool = False,
 ) -> Decision[Passed | Held | Halted | Rested | None]:
-    """The same stop, a moment later, while it is held open. None: the agent went on without it, and
-    nothing is to be said. `until` tells it from a later stop. With `is_over` it can be held no
-    longer."""
+    """The same stop, a moment later, while it is held open. None: the agent has continued without
+    it. `until` distinguishes it from a later stop. With `is_over` it can be held no longer."""
     from holdfast.gate.rulebook import agent_stop
 
     if not _is_here(view, asker):
@@ -121,8 +120,8 @@ def hold_on(
 
 
 def hold_along(view: View, asker: Asker, until: int) -> Decision[Held | None]:
-    """A stop that has been decided here is held open in another ledger: until then it has not
-    happened. None: nothing here ends with it."""
+    """A stop that has been decided here is held open in another ledger: until that hold ends the
+    stop has not happened. None: no lease here ends with it."""
     from holdfast.gate.rulebook import agent_stop
 
     if not _is_here(view, asker):
@@ -132,7 +131,7 @@ def hold_along(view: View, asker: Asker, until: int) -> Decision[Held | None]:
 
 
 def leave(view: View, asker: Asker) -> Decision[None]:
-    """The client of a call or stop that was held open is gone: nobody waits any more."""
+    """The client of a call or stop that was held open is gone: the agent's waits end."""
     if not _is_here(view, asker):
         return Decision(None)
     life = Life(view, asker)
@@ -142,22 +141,21 @@ def leave(view: View, asker: Asker) -> Decision[None]:
 
 
 def _is_here(view: View, asker: Asker) -> bool:
-    """Whether an agent is still the one, in that process, whose call or stop was held open."""
+    """Whether the agent whose call or stop was held open is still in the same process."""
     presence = agent_records.known(view, asker.holder.key).presence
     return presence is not None and presence.witness == asker.holder.witness
 
 
 def live_on(view: View, asker: Asker, *, is_tail: bool = False) -> Decision[Passed]:
-    """Something happened that shows that the agent is at work, or (`is_tail`) the end of something
-    that it began before."""
+    """An event showed that the agent is at work, or (`is_tail`) that earlier work of it ended."""
     life = Life(view, asker)
     life.wake_up(is_tail=is_tail)
     return life.done(life.passed())
 
 
 def prompt(view: View, asker: Asker) -> Decision[tuple[Passed, list[Block]]]:
-    """A person spoke to the session: whoever of it was blocked may go on. A retry that was due is
-    made first."""
+    """A person spoke to the session: its blocked agents may continue. A retry that is due is made
+    first."""
     life = Life(view, asker)
     if life.known.waits:
         from holdfast.gate.rulebook import contention
@@ -175,9 +173,9 @@ def prompt(view: View, asker: Asker) -> Decision[tuple[Passed, list[Block]]]:
 def session_start(
     view: View, asker: Asker
 ) -> Decision[tuple[Passed, list[Presence], Presence | None]]:
-    """A session begins, or goes on: in a new process, or after its context was cleared or made
-    shorter. Who else is at work here; and where the session is open as well, which is told and
-    changes nothing."""
+    """A session begins, or continues: in a new process, or after its context was cleared or
+    compacted. Returns the other agents at work here, and where else the session is open, which is
+    only reported."""
     from holdfast.gate.rulebook import sessions
 
     elsewhere = sessions.elsewhere(view, asker.holder)
@@ -188,7 +186,7 @@ def session_start(
 
 
 def agent_call(view: View, asker: Asker) -> Decision[Passed | Halted]:
-    """An agent is about to start another, which one that is blocked may not."""
+    """An agent is about to start another, which a blocked agent may not."""
     from holdfast.gate.rulebook import agent_family
 
     life = Life(view, asker)
@@ -211,8 +209,7 @@ def agent_start(view: View, asker: Asker) -> Decision[Passed]:
 
 
 def session_end(view: View, asker: Asker) -> Decision[list[Block]]:
-    """The session ended: everything of all its agents is free, and they stand in no line. What
-    some of them were blocked by."""
+    """The session ended: all leases and waits of its agents end. Returns their blocks."""
     from holdfast.gate.rulebook import sessions
 
     life = Life(view, asker, is_ending=True)
@@ -221,7 +218,7 @@ def session_end(view: View, asker: Asker) -> Decision[list[Block]]:
 
 
 def fail(view: View, asker: Asker) -> Decision[None]:
-    """The agent failed for good: everything of it is free, and it stands in no line."""
+    """The agent failed for good: all its leases and waits end."""
     life = Life(view, asker)
     life.hears = False
     life.leave_lines("failed")
@@ -235,8 +232,8 @@ def commit(
     ids: Sequence[str],
     is_writing: Callable[[str, Sequence[str]], bool] = no_edit_is_pending,
 ) -> Decision[list[Grant]]:
-    """What was committed, and is clean now, is free, unless an edit tool is about to write it;
-    `is_writing` as of an `Asker`."""
+    """End the leases of files that were committed and are clean now, unless an edit tool is about
+    to write them; `is_writing` as in `Asker`."""
     from holdfast.gate.rulebook.unblocking import note_what_is_free
 
     file_states.after(file_states.OWNED, file_states.COMMITTED)
@@ -253,8 +250,8 @@ def commit(
 
 
 def limit(view: View, ids: Sequence[str], length: int) -> Decision[None]:
-    """Somebody was refused for these leases: those whose owners nobody here can judge have an end,
-    so long from now."""
+    """A requester was refused for these leases: give an end, `length` from now, to those whose
+    owners cannot be judged from here."""
     from holdfast.gate.rulebook import lease_limits
 
     draft = Draft(view)
@@ -263,14 +260,14 @@ def limit(view: View, ids: Sequence[str], length: int) -> Decision[None]:
 
 
 def let_go_on(view: View, by: str, agent: str = "") -> Decision[list[Block]]:
-    """A person lets blocked agents go on: all of them, or one by its name or key."""
+    """A person lets blocked agents continue: all of them, or one by its name or key."""
     draft = Draft(view)
     return draft.done(resume(draft, by, key=_whose(draft, agent) if agent else ""))
 
 
 def _whose(draft: Draft, agent: str) -> str:
-    """The key of an agent that somebody names, by the name that it has or had; the text itself if
-    nobody is called that, or more than one was before names were unique."""
+    """The key of an agent by a name that it has or had; the text itself if no agent has that name,
+    or several had it before names were unique."""
     key = agent_records.owner_of_name(draft, agent)
     if key:
         return key
@@ -290,5 +287,5 @@ def resume(draft: Draft, by: str, *, key: str = "", start: str = "") -> list[Blo
 
 
 def introduced(view: View, asker: Asker) -> Holder:
-    """The agent by the name that it has, or will have with its first decision."""
+    """The agent under the name that it has, or will get with its first decision."""
     return Life(view, asker).holder

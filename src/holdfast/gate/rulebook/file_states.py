@@ -1,15 +1,15 @@
-"""The life of an agent towards a file: five states, and every way from one to another.
+"""The state of an agent towards a file: five states, and every transition between them.
 
-    free           nobody has the file
-    owned          somebody alive has it, and this agent does not wait for it
-    contended      this agent asked for it, and was refused in this very decision
+    free           no holder has the file
+    owned          a live holder has it, and this agent does not wait for it
+    contended      this agent requested it, and was refused in the same decision
     retry_pending  the heartbeat is written, and the one retry is planned
     blocked        the retry failed: the agent is stopped, and waits for its user
 
-There are no other ways: whoever leads an agent from the state that its record is in to another asks
-`after`, which raises if the table does not have that way. That a free file is taken and that the
-owner is found dead needs no record; the core decides both. `status`, the page and the guide show
-the same words. An agent that ends takes its states with it.
+There are no other transitions: code that moves an agent from the state of its record to another
+calls `after`, which raises if the table has no such transition. Taking a free file and finding an
+owner dead need no record; the core decides both. `status`, the page and the guide show the same
+words. The states of an agent end with the agent.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ RESUMED = "resumed by a person"
 
 
 class Edge(Value):
-    """One way from a state to another, and what leads there."""
+    """One transition from a state to another, and its cause."""
 
     __slots__ = ("after", "before", "cause")
 
@@ -67,7 +67,7 @@ EDGES = (
 
 _AFTER = {(edge.before, edge.cause): edge.after for edge in EDGES}
 
-#: What people read of a state.
+#: The words for people.
 WORDS = {
     FREE: "free",
     OWNED: "owned",
@@ -78,7 +78,7 @@ WORDS = {
 
 
 def after(before: str, cause: str) -> str:
-    """The state that a cause leads to. Raises KeyError if the table has no such way."""
+    """The state that a cause leads to. Raises KeyError if the table has no such transition."""
     return _AFTER[before, cause]
 
 

@@ -1,4 +1,4 @@
-"""Files go from one agent to another: over to the first in line, down to a sub-agent, up again.
+"""Files pass from one agent to another: over to the first in line, down to a sub-agent, up again.
 
 Parts of decisions, each on the life of one agent.
 """
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 def notice(life: Life, *, untold: bool = False) -> None:
-    """What was waited for and has been handed over is waited for no more. What was handed over and
-    not used in time is nobody's. What the agent cannot be told now waits for its next event; with
-    `untold` it is written down at least that something was handed over."""
+    """Update the agent's waits. A wait whose file was handed over ends; a file that was handed over
+    and not used in time is released. News that the agent cannot hear now waits for its next event;
+    with `untold` at least the handover is recorded."""
     for wait in [*life.known.handed, *(life.known.waits if life.asker.wake else ())]:
         if life.draft.ticket(wait.ticket) is not None:
             continue
         grant = life.draft.grant(wait.ticket)
-        is_handed = wait in life.known.handed  # maybe in this very decision
+        is_handed = wait in life.known.handed  # possibly in this decision
         why = fate(life.draft, grant) if isinstance(grant, Grant) else ""
         if isinstance(grant, Grant) and not why:
             if not is_handed and (life.hears or life.goes_on or untold):
@@ -47,7 +47,7 @@ def notice(life: Life, *, untold: bool = False) -> None:
 
 
 def handed(life: Life, wait: Wait, cause: str) -> None:
-    """A wait has come to something: the file is the agent's."""
+    """A wait has succeeded: the file is the agent's."""
     state = file_states.after(wait.state, cause)
     wait.write(life.draft, agent_records.HANDED_OVER, state=state, cause=cause)
     life.known.waits.remove(wait)
@@ -63,8 +63,8 @@ def over(life: Life, wait: Wait, cause: str, **facts: Any) -> None:
 
 
 def claim(life: Life, stamps: Stamps, wanted: Mapping[str, Request] = NOTHING) -> None:
-    """What was handed over and is used now is a lease for each file, without an end but its
-    owner's. The rest of it is kept on as long as it would have been."""
+    """Files that were handed over and are used now become a lease each, which lasts as long as
+    their owner. The unused rest stays reserved as long as it would have been."""
     for wait in list(life.known.handed):
         grant = life.draft.live_grant(wait.ticket)
         if grant is None or stamps.keys().isdisjoint(grant.paths):
@@ -80,7 +80,7 @@ def claim(life: Life, stamps: Stamps, wanted: Mapping[str, Request] = NOTHING) -
         if rest is None or grant.expires_at is None:
             if heirs:
                 bulk_rules.move(life.draft, grant, heirs)
-            else:  # its client has just died, and the files were taken beside it
+            else:  # its client has just died, and other grants took the files
                 life.draft.end(grant, events.LOCK_RELEASED)
             life.forget(wait)
             continue
@@ -110,10 +110,10 @@ def hand_down(
     *,
     in_turn: bool = False,
 ) -> bool:
-    """What is held above a sub-agent, and in its way, goes down to it; `stamps` says what the files
-    look like, as far as that is known. False if another agent has a part of it, if the agent above
-    is about to write it, or, with `in_turn`, if another agent of the session is to have it
-    before."""
+    """Pass files that an agent above holds down to a sub-agent that they keep waiting; `stamps` are
+    the files' stamps, as far as they are known. False if another agent holds one of them, if the
+    agent above is about to write one, or, with `in_turn`, if another agent of the session is
+    first in line."""
     if not life.holder.agent:
         return False
     above = agent_family.ancestors(life.draft, life.holder)
@@ -131,7 +131,7 @@ def hand_down(
         return False
     for id, grant in grants.items():
         paths = found[id]
-        if grant.reason == FOR_NEXT_EDIT:  # for several files, of which the agent above has some
+        if grant.reason == FOR_NEXT_EDIT:  # covers several files, some of them held above
             heirs = [
                 _heir(life, grant, (path,), FOR_EDIT, for_life=True).but(stamp=stamps.get(path, ""))
                 for path in dict.fromkeys(grant.paths)
@@ -144,7 +144,7 @@ def hand_down(
 
 
 def move(life: Life, grant: Grant, holder: Holder) -> Grant:
-    """A lease goes to another agent, and with it what is known of its file."""
+    """Pass a lease to another agent, with the stamp of its file."""
     id, is_kept = life.asker.new_id(), grant.reason == FOR_NEXT_EDIT
     heir = bulk_rules.heir(
         grant, holder, id, reason=FOR_EDIT if is_kept else None, for_life=is_kept
@@ -153,7 +153,7 @@ def move(life: Life, grant: Grant, holder: Holder) -> Grant:
 
 
 def move_up(life: Life, grant: Grant, parent: Holder, rest: Rest | None) -> None:
-    """A lease goes to the agent above; if that has stopped already, it ends in a while, too."""
+    """Pass a lease to the agent above; if that has stopped already, the lease ends by `idle`."""
     moved = move(life, grant, parent)
     if rest is not None:
         idle_at = max(life.now, rest.held_until) + life.asker.idle

@@ -1,7 +1,8 @@
-"""Leases of agents of whom others cannot tell whether they live: those have an end.
+"""The leases of agents that others cannot judge have an end.
 
-From the moment that somebody is refused who cannot judge the owner, its leases end after
-`gate.foreign_seconds`, unless its events, or a keeper beside it, put that off.
+From the moment that a requester is refused which cannot tell whether the owner is alive, the
+owner's leases end after `gate.foreign_seconds`, unless its events, or a keeper beside it, renew
+them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 
 def limit(draft: Draft, ids: Iterable[str], length: int) -> None:
-    """Those of some leases whose owners nobody here can judge have an end, so long from now."""
+    """Give an end, `length` from now, to those of some leases whose owners cannot be judged from
+    here."""
     for id in ids:
         grant = draft.live_grant(id)
         if (
@@ -37,7 +39,7 @@ def limit(draft: Draft, ids: Iterable[str], length: int) -> None:
 
 
 def renew(life: Life) -> None:
-    """Leases that have an end because others cannot judge their owner last on."""
+    """Renew the agent's leases that have an end because others cannot judge it."""
     length, limited = life.asker.foreign, False
     for grant in life.draft.held_by(life.holder.key):
         if grant.expires_at is None or grant.ttl is not None or fate(life.draft, grant):

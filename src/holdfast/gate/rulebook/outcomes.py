@@ -1,4 +1,4 @@
-"""Who asks, and what comes of an event."""
+"""The agent of an event, and the outcomes that the event can have."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 
 def no_edit_is_pending(_key: str, _keys: Sequence[str]) -> bool:
-    """Where no client is that could be about to write something."""
+    """The default where no client could be about to write."""
     return False
 
 
 class Asker(Value):
-    """The agent that an event is of, and what its repository has set. Lengths are microseconds.
+    """The agent of an event, and the settings of its repository. Lengths are microseconds.
 
-    `place` says where a person finds the agent; it is asked only when the agent has no name yet.
-    `hears`: it reads what comes of the event, whatever that is. `is_writing` tells of an agent, by
-    its key, whether its edit tool is about to write one of some keys: it was allowed, and has not
-    been done. It is asked inside the decision, as `view.dead` is. `also` is what else is decided
-    with the event.
+    `place` returns where a person finds the agent; it is called only when the agent has no name
+    yet. `hears`: the agent reads the outcome, whatever it is. `is_writing` takes an agent's key and
+    some keys, and returns whether that agent's edit tool is about to write one of them: the write
+    was allowed and has not been reported. Like `view.dead`, it is called inside the decision.
+    `also` are rules that are decided with the event.
     """
 
     __slots__ = (
@@ -64,19 +64,19 @@ class Asker(Value):
         self.is_writing: Final = is_writing
 
     def but(self, **fields: Any) -> Asker:
-        """The same, with something else in it."""
+        """The same, with other values for these fields."""
         return Asker(**{**self._fields(), **fields})
 
     @property
     def retry(self) -> int:
-        """From a refusal to its retry."""
+        """The time from a refusal to its retry."""
         return round(self.retry_seconds * SECOND)
 
 
 class Seen(Value):
-    """What an agent's files looked like just before its stop was decided: those of its `leases` by
-    the leases' ids, for a lease that it got since is of a file that another may have changed; and
-    by their paths those that it `waited` for."""
+    """The stamps of an agent's files just before its stop was decided. Those of its `leases` are
+    by the leases' ids, because another agent may have changed the file of a lease that it got
+    since; those that it `waited` for are by their paths."""
 
     __slots__ = ("leases", "waited")
 
@@ -86,11 +86,11 @@ class Seen(Value):
 
 
 class Passed(Value):
-    """Nothing stands in the way.
+    """The event passed without a conflict.
 
-    `came` are files that came free for the agent and are its own; `lapsed` are some that were, and
-    that it did not use in time. `is_limited`: another agent was refused that cannot tell whether
-    this one lives, so its leases need a keeper.
+    `came` are files that came free for the agent and are now its own; `lapsed` are files that had,
+    and that it did not use in time. `is_limited`: an agent was refused that cannot tell whether
+    this one is alive, so its leases need a keeper.
     """
 
     __slots__ = ("came", "holder", "is_limited", "lapsed")
@@ -110,11 +110,11 @@ class Passed(Value):
 
 
 class Leased(Value):
-    """A command of the agent may write: `grants` has a lease for each file that was asked for.
+    """A command of the agent may write: `grants` has a lease for each requested file.
 
-    `is_kept`: they are the agent's, and end as those of its edits do. Else the agent has stopped
-    or the command has ended, and they are for what is still running, as long as that writes.
-    `is_limited` as of what passed.
+    `is_kept`: they are the agent's, and end as the leases of its edits do. Otherwise the agent has
+    stopped or the command has ended, and they are for the processes that still run, as long as
+    those write. `is_limited` as in `Passed`.
     """
 
     __slots__ = ("grants", "holder", "is_kept", "is_limited")
@@ -129,8 +129,8 @@ class Leased(Value):
 
 
 class Denied(Value):
-    """Refused for now: the wait, what stands in the way at this moment, the place in line; `came`
-    and `lapsed` as of what passed."""
+    """Refused for now: the wait, the present conflicts, the place in line; `came` and `lapsed` as
+    in `Passed`."""
 
     __slots__ = ("came", "conflicts", "holder", "lapsed", "line", "now", "wait")
 
@@ -155,8 +155,8 @@ class Denied(Value):
 
 
 class Halted(Value):
-    """The agent may write nothing: it is blocked, or one that it works for. Nothing is kept for it
-    any more; `lapsed` as of what passed."""
+    """The agent may write nothing: it, or an agent that it works for, is blocked. No file is
+    reserved for it any more; `lapsed` as in `Passed`."""
 
     __slots__ = ("block", "holder", "lapsed")
 
@@ -167,7 +167,7 @@ class Halted(Value):
 
 
 class Held(Value):
-    """A stop that is held open until a moment, for files that may come free."""
+    """A stop that is held open until a moment, because files may come free."""
 
     __slots__ = ("holder", "until")
 
@@ -177,8 +177,8 @@ class Held(Value):
 
 
 class Rested(Value):
-    """The agent has stopped, or ended. `left` are files that it did not get, `given_back` some that
-    had come free for it; `blocks` is what it was blocked by, if it ended."""
+    """The agent has stopped or ended. `left` are files that it did not get, `given_back` are unused
+    files that had come free for it; `blocks` are its blocks, if it ended."""
 
     __slots__ = ("blocks", "given_back", "holder", "left")
 

@@ -1,4 +1,4 @@
-"""Sessions begin, go on in another process, and end.
+"""Sessions begin, continue in another process, and end.
 
 Parts of decisions, each on the life of the session's own agent.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def elsewhere(view: View, holder: Holder) -> Presence | None:
-    """Where a session is open as well: it was last heard of in another process, which lives."""
+    """Where else a session is open: its last event came from another process, which is alive."""
     presence = agent_records.known(view, holder.key).presence
     if presence is None or presence.witness in (None, holder.witness):
         return None
@@ -31,8 +31,8 @@ def elsewhere(view: View, holder: Holder) -> Presence | None:
 
 
 def others(life: Life) -> list[Presence]:
-    """Who else is at work here. Those that ended without a word are forgotten, and nothing is kept
-    for them, whatever a command of theirs still writes."""
+    """The other agents at work here. Agents that ended without an event are forgotten, and no file
+    stays reserved for them, even if a command of theirs still writes."""
     found = []
     for one in agent_records.present(life.draft):
         if (one.client, one.session) == (life.holder.client, life.holder.session):
@@ -45,7 +45,7 @@ def others(life: Life) -> list[Presence]:
 
 
 def _forget(life: Life, gone: Presence) -> None:
-    """An agent ended without a word. What it had stays its own until somebody wants it."""
+    """An agent ended without an event. Its leases stay until another agent wants the files."""
     for ticket in list(life.draft.waiting(gone.key)):
         life.draft.drop(ticket, "waiter dead")
     for grant in life.draft.held_by(gone.key):
@@ -59,10 +59,11 @@ def _forget(life: Life, gone: Presence) -> None:
 
 
 def begin(life: Life) -> None:
-    """The session is there, which is no work: if it rests, it rests on.
+    """The session has started, which is not work: if it rests, it continues to rest.
 
-    In a new process it has the files that it had. It rests until it does something, for somebody
-    may only look at it, so it stands in no line; and its sub-agents are gone with the old one."""
+    In a new process it keeps the files that it had. It rests until it does something, because a
+    person may only look at it, so it waits in no queue; and its sub-agents ended with the old
+    process."""
     presence = life.known.presence
     is_new = presence is None or presence.witness != life.holder.witness
     if is_new:
@@ -78,18 +79,18 @@ def begin(life: Life) -> None:
 
 
 def _is_gone(life: Life, witness: Witness | None) -> bool:
-    """Whether that is another process of the session, and no second window."""
+    """Whether that is an earlier process of the session, and not a second window."""
     return witness != life.holder.witness and life.draft.is_dead(witness) is not False
 
 
 def _rebind(life: Life) -> bool:
-    """What the session had under a process that is gone is its own under this one, and so is what
-    its sub-agents had. Whether there was anything."""
+    """Move the leases that the session and its sub-agents had under a dead process to this one.
+    Returns whether there were any."""
     has_come = False
     for grant in life.draft.held_within(life.holder.key):
         if not _is_gone(life, grant.holder.witness):
             continue
-        if grant.reason == FOR_NEXT_EDIT:  # kept for what the old process was about to do
+        if grant.reason == FOR_NEXT_EDIT:  # reserved for an edit of the old process
             life.free(grant, file_states.ENDED)
         elif fate(life.draft, grant) in ("", OWNER_DEAD):
             moved = handover.move(life, grant, life.holder)
@@ -100,8 +101,8 @@ def _rebind(life: Life) -> bool:
 
 
 def gather(life: Life) -> None:
-    """No sub-agent is at work: one that its user broke off said nothing of its end. What they had
-    is the session's own agent's."""
+    """No sub-agent is at work: one that the user interrupted did not report its end. Their files go
+    to the session's own agent."""
     session = life.holder.key
     for one in agent_records.present(life.draft, agent_records.of_session(session)):
         if one.agent:
@@ -112,8 +113,8 @@ def gather(life: Life) -> None:
 
 
 def end(life: Life) -> None:
-    """Everything of all agents of the session is free. That one was blocked is not forgotten:
-    somebody has to read it."""
+    """End all leases and waits of the session's agents. Their blocks stay: a person has to read
+    them."""
     session = life.session_key
     for wait in agent_records.waits(life.draft, agent_records.of_session(session)):
         life.leave_line(wait, "ended")

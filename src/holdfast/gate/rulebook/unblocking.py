@@ -1,7 +1,7 @@
-"""Whether what an agent is blocked by is free, so that a person can let it go on.
+"""Whether the file that blocks an agent is free, so that a person can let the agent continue.
 
-Each time that it comes free is noted once, by the decision that frees it or else by whoever looks
-out for people. That they were told is noted too, before they are, so nobody tells them twice.
+Each time that it comes free is recorded once, by the decision that frees it or else by the lookout.
+The notification of people is recorded too, before it is sent, so that it is never sent twice.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 def blockers(draft: Draft, block: Block) -> Conflicts:
-    """Who has the file that an agent is blocked by, if anybody has. What the dead had is cleared
-    away, and goes to those who wait for it."""
+    """The conflicts over the file that blocks an agent. Leases of dead owners are removed, and
+    their files go to the agents that wait for them."""
     request = Request(
         id="", holder=Holder(id=block.agent, key=block.key), keys=block.keys,
         modes="w" * len(block.keys), paths=paths_of(block.keys),
@@ -37,7 +37,7 @@ def blockers(draft: Draft, block: Block) -> Conflicts:
 
 
 def note_what_is_free(draft: Draft) -> None:
-    """In a decision that has ended leases: that an agent can go on now."""
+    """Record, in a decision that has ended leases, which blocked agents can continue now."""
     free = draft.came_free()
     found = [
         block
@@ -49,8 +49,8 @@ def note_what_is_free(draft: Draft) -> None:
 
 
 def look_out(view: View) -> Decision[tuple[list[Block], int]]:
-    """For people who want to hear of it: who of the blocked can go on, of whom they were not told
-    yet, and how many are blocked."""
+    """For notifications: the blocked agents that can continue and were not reported yet, and the
+    number of all blocked agents."""
     draft = Draft(view)
     found = agent_records.known_blocks(draft)
     free = _not_held(draft, found)
@@ -70,8 +70,8 @@ def look_out(view: View) -> Decision[tuple[list[Block], int]]:
 
 
 def _not_held(draft: Draft, blocks: Sequence[Block]) -> list[Block]:
-    """Those of the blocked that nobody keeps from their file. All are looked at before one of them
-    counts: what the dead had may go to somebody who waited for more than that."""
+    """The blocked agents whose file no other holds. All are examined before one counts: a dead
+    owner's file may go to an agent that waited for more than that file."""
     for block in blocks:
         blockers(draft, block)
     return [block for block in blocks if not blockers(draft, block)]
