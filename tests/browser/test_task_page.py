@@ -132,9 +132,7 @@ def test_no_word_of_screens_is_said_where_there_are_only_tasks(
     assert "waiting for a decision" in said
 
 
-def test_who_waits_for_whom_is_a_chain(
-    browser: Chromium, site: Server, manager: LockManager
-) -> None:
+def test_waits_form_a_chain(browser: Chromium, site: Server, manager: LockManager) -> None:
     scene = Scene(manager, [*tasks("a", "b", "c"), Task("d", "d", after=("c",))])
     scene.send_out("a", "a.txt")
     scene.send_out("b", "b.txt")

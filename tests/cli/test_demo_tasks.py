@@ -243,7 +243,7 @@ def test_a_task_gets_a_file_after_it_was_told_how_the_other_ended() -> None:
     assert [(one.waiter, one.holder, one.seconds) for one in story.waits] == [("two", "one", 2.0)]
 
 
-def test_a_circle_is_told_with_the_names_of_the_tasks() -> None:
+def test_a_deadlock_is_reported_with_the_names_of_the_tasks() -> None:
     story = Story()
     story.read(two_that_want_one_file())
     circle = "two-1 would wait for one-1 (a), one-1 would wait for two-1 (b)"

@@ -58,7 +58,7 @@ class Visited(Doomed):
         assert sorted(self.whole(SHARED).split()) == sorted([*SCREENS, *self.lines])
 
 
-def test_whoever_comes_between_two_kills_finds_no_file_half_done(tmp_path: Path) -> None:
+def test_a_person_who_comes_between_two_kills_finds_no_file_half_done(tmp_path: Path) -> None:
     dice = random.Random(7)
     end = time.monotonic() + SECONDS
     kills = number = 0

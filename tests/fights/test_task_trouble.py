@@ -29,7 +29,9 @@ def runs_with(word: str) -> bool:
     return False
 
 
-def test_what_an_agent_left_running_is_gone_before_its_files_are_put_back(tmp_path: Path) -> None:
+def test_processes_that_an_agent_left_are_gone_before_its_files_are_restored(
+    tmp_path: Path,
+) -> None:
     """Even if the ledger fails: one process has a file open, another waits for one that a person
     has locked, and the agent ends."""
     checkout = Checkout(tmp_path)

@@ -110,7 +110,7 @@ def test_what_is_not_set_has_its_default(tmp_path: Path) -> None:
         ('# x\n[""]\na = 1\n', "", 2),
     ],
 )
-def test_what_cannot_be_meant_is_told_with_its_line_and_key(
+def test_an_invalid_value_is_reported_with_its_line_and_key(
     tmp_path: Path, text: str, key: str, line: int
 ) -> None:
     root = put(tmp_path, text)
@@ -126,7 +126,7 @@ def test_what_cannot_be_meant_is_told_with_its_line_and_key(
 
 
 @pytest.mark.parametrize("text", ["[gate\n", "[gate]\nwake = \n", "[gate]\n[gate]\n", "\x01\n"])
-def test_what_is_no_toml_is_told_with_its_line(tmp_path: Path, text: str) -> None:
+def test_invalid_toml_is_reported_with_its_line(tmp_path: Path, text: str) -> None:
     with pytest.raises(SettingsError, match=r"line \d+: this is not TOML"):
         Settings.load(put(tmp_path, text))
 

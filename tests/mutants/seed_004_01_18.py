@@ -20,7 +20,7 @@ BETWEEN = (
     f"{SCHEDULER}::test_seed004_06_between_phases_an_item_gives_back_its_slot_and_keeps_its_grant"
 )
 ORDER = f"{QUEUE}::test_seed004_12_verify_before_test_before_apply_before_analyze_then_first_come"
-PATIENCE = f"{SCHEDULER}::test_seed004_13_and_33_after_10_minutes_nobody_passes_it_any_more"
+PATIENCE = f"{SCHEDULER}::test_seed004_13_and_33_after_10_minutes_no_item_overtakes_it"
 KILLED = f"{SAFE_WRITE}::test_killed_before_the_rename_it_leaves_the_old_file"
 RETRIED = f"{SCHEDULER}::test_seed004_18_after_300_seconds_in_vain_it_has_one_retry_more_and_its_old_place"
 GIVEN_UP = (
@@ -264,7 +264,7 @@ MUTANTS: list[Mutant] = [
         "work/screens/manifest.py",
         "fields = check_fields(problems, place, value, _FIELDS)",
         "fields = check_fields(problems, place, value, _FIELDS[:-1], _FIELDS[-1:])",
-        (f"{WORK}::test_seed004_07_what_is_missing_is_told_with_its_place",),
+        (f"{WORK}::test_seed004_07_a_missing_field_is_reported_with_its_place",),
     ),
     Mutant(
         "004-07",

@@ -11,8 +11,7 @@ IN_WORK = "tests/work/test_seed_004_work.py::test_seed004_"
 IN_SERVER = "tests/server/test_server.py::test_seed004_"
 DOOR = "tests/gate/test_gate_door.py::test_with_a_grant_in_the_environment_that_grant_decides"
 AMENDED = (
-    "tests/work/test_cli_dispatch.py::"
-    "test_what_an_agent_could_not_write_is_listed_and_amended_with_another_grant"
+    "tests/work/test_cli_dispatch.py::test_a_refused_file_is_listed_and_amended_with_another_grant"
 )
 IN_TASKS = "tests/tasks/test_seed_004_tasks.py::test_seed004_"
 TRANSACTION = "tests/tasks/test_task_transactions.py::test_"
@@ -70,7 +69,7 @@ MUTANTS: list[Mutant] = [
         "            if found.is_there or not self._stands_in(found.path):\n",
         "            if not found.path:\n",
         (
-            f"{TRANSACTION}seed004_19_what_a_task_does_not_declare_is_refused_and_is_a_gap",
+            f"{TRANSACTION}seed004_19_an_undeclared_write_of_a_task_is_refused_and_is_a_gap",
             f"{IN_TASKS}19_a_task_that_declares_its_writes_is_given_no_lease_beside_them",
         ),
     ),
@@ -180,7 +179,7 @@ MUTANTS: list[Mutant] = [
         "work/engine/scheduler.py",
         "        self._pool.finish()\n        if self._following is not None:\n",
         "        if self._following is not None:\n",
-        (f"{IN_SCHEDULER}23_stop_waits_for_those_that_are_out_and_sends_nobody_more",),
+        (f"{IN_SCHEDULER}23_stop_waits_for_items_in_progress_and_dispatches_no_more",),
     ),
     Mutant(
         "004-23",
@@ -188,7 +187,7 @@ MUTANTS: list[Mutant] = [
         "work/engine/scheduler.py",
         "        self.drain()\n        if self._thread is None:\n",
         "        self.wait_until_idle()\n        self.drain()\n        if self._thread is None:\n",
-        (f"{IN_SCHEDULER}23_stop_waits_for_those_that_are_out_and_sends_nobody_more",),
+        (f"{IN_SCHEDULER}23_stop_waits_for_items_in_progress_and_dispatches_no_more",),
     ),
     Mutant(
         "004-23",
@@ -495,7 +494,7 @@ MUTANTS: list[Mutant] = [
         "work/engine/scheduler.py",
         "self._reaper.enter_context(self._manager.reaper(self._reap_seconds))",
         "self._manager.reaper(self._reap_seconds)",
-        (f"{IN_SCHEDULER}32_a_scheduler_reaps_what_leaked_though_nobody_wants_it",),
+        (f"{IN_SCHEDULER}32_a_scheduler_reaps_leaked_grants_that_no_request_wants",),
     ),
     Mutant(
         "004-32",
@@ -517,7 +516,7 @@ MUTANTS: list[Mutant] = [
         "TTL_DEFAULT_SECONDS = 60 * 60",
         (
             f"{IN_CORE}32_it_is_free_without_a_reaper_too",
-            f"{IN_SCHEDULER}32_an_item_has_what_somebody_leaked_when_its_ttl_is_over",
+            f"{IN_SCHEDULER}32_an_item_gets_a_leaked_file_when_its_lease_has_expired",
         ),
     ),
     Mutant(

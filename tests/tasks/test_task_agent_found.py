@@ -77,7 +77,7 @@ def test_a_program_with_a_slash_starts_at_the_root(tmp_path: Path) -> None:
     assert found.program == str(tmp_path / "bin/mine")
 
 
-def test_what_cannot_be_executed_is_no_program(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_executed_is_not_a_program(tmp_path: Path) -> None:
     environ = programs(tmp_path / "bin", "claude")
     (tmp_path / "bin/claude").chmod(0o644)
     with pytest.raises(AgentMissingError):

@@ -298,7 +298,7 @@ told = {"hit": hit, "beside": len(beside), "child": child.wait()}
 
 @NEEDS_BROKER
 @NEEDS_SCOPES
-def test_the_agent_of_a_task_signals_its_own_children_and_nobody_else(stage: Stage) -> None:
+def test_the_agent_of_a_task_signals_only_its_own_children(stage: Stage) -> None:
     """Neither its launcher, nor the dispatcher, nor the launcher of another task."""
     stage.list(signals=stage.python("signals", SIGNALS), other="echo done > a.txt")
     answer = stage.type("dispatch", "tasks.toml", "--slots=2", "--json")

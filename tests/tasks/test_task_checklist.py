@@ -129,7 +129,7 @@ def test_a_task_keeps_its_name_when_it_is_ticked(tmp_path: Path) -> None:
     assert (after.name, after.is_ticked) == (before.name, True)
 
 
-def test_what_is_ticked_gone_nested_or_there_twice_is_not_ticked(tmp_path: Path) -> None:
+def test_an_item_that_is_ticked_gone_nested_or_ambiguous_is_not_ticked(tmp_path: Path) -> None:
     file = tmp_path / "TODO.md"
     text = "- [x] one\n- [ ] two\n  - [ ] in\n- [ ] two\n"
     file.write_text(text)

@@ -79,7 +79,7 @@ def test_the_headline_says_how_many_declare_no_writes(tmp_path: Path) -> None:
     )
 
 
-def test_what_is_told_as_json_is_the_whole_of_it(tmp_path: Path) -> None:
+def test_the_json_has_everything(tmp_path: Path) -> None:
     found = of(tmp_path, task("a", ("x",)), task("b", (), ("x",)))
     data = json.loads(json.dumps(found.to_data()))
     assert data["shared"] == [{"path": "x", "writers": ["a"], "readers": ["b"]}]

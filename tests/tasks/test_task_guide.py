@@ -202,7 +202,7 @@ def test_what_the_guide_shows_of_a_run_is_what_is_printed(
     assert said == wanted, "\n".join(["said", *said, "shown", *wanted])
 
 
-def test_an_agent_that_is_not_installed_is_told_as_shown(shop: TypedCheckout) -> None:
+def test_an_agent_that_is_not_installed_is_reported_as_shown(shop: TypedCheckout) -> None:
     listed = '[[task]]\nname = "rename User"\nprompt = "x"\n'
     shop.write({"tasks.toml": f'command = ["aider", "{{prompt}}"]\n{listed}'})
     answer = shop.type("dispatch", "tasks.toml")

@@ -57,7 +57,7 @@ def test_a_name_that_a_task_made_and_removed_is_its_own_until_it_ends(
     assert (checkout.read("a.txt"), checkout.read("new.txt")) == ("nothing\n", "second\n")
 
 
-def test_who_removes_a_file_that_another_task_has_removed_waits_for_that_task(
+def test_removing_a_file_that_another_task_has_removed_waits_for_that_task(
     checkout: Checkout, marks: Path
 ) -> None:
     """If that one fails, the file exists again, and is removed nevertheless."""
@@ -75,7 +75,7 @@ def test_who_removes_a_file_that_another_task_has_removed_waits_for_that_task(
     assert not (checkout.root / "a.txt").exists()
 
 
-def test_who_waits_for_a_file_that_another_task_has_removed_is_told_that_it_changed(
+def test_a_wait_for_a_file_that_another_task_has_removed_ends_with_a_stale_error(
     checkout: Checkout, marks: Path
 ) -> None:
     """The file was gone when the write came, and is gone when its turn comes: but it was read

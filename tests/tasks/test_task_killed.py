@@ -213,7 +213,7 @@ def test_until_its_commit_is_made_no_other_holder_gets_the_files_of_a_task(
         assert manager.active_grants() == []
 
 
-def test_what_a_dispatcher_had_no_time_to_clear_away_is_cleared_away_by_the_next(
+def test_the_next_dispatcher_clears_away_what_a_dead_one_could_not(
     checkout: Checkout,
 ) -> None:
     """It died after the task was done, and before its keepsake recorded that."""

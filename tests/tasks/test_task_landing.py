@@ -34,7 +34,7 @@ def test_a_commit_has_exactly_the_files_of_its_task(checkout: Checkout) -> None:
     assert checkout.status() == " M b.txt\n"
 
 
-def test_what_a_person_has_staged_stays_staged_and_uncommitted(checkout: Checkout) -> None:
+def test_changes_that_a_person_has_staged_stay_staged_and_uncommitted(checkout: Checkout) -> None:
     checkout.write({"b.txt": "staged\n"})
     checkout.git("add", "b.txt")
     checkout.write({"a.txt": "task\n"})
@@ -207,7 +207,7 @@ def test_nor_is_a_repository_that_git_does_not_know_yet_swallowed(checkout: Chec
 
 
 @pytest.mark.parametrize("flag", ["--skip-worktree", "--assume-unchanged"])
-def test_what_git_was_told_not_to_look_at_is_in_its_index_as_it_is_committed(
+def test_files_that_git_was_told_to_ignore_are_in_its_index_as_committed(
     checkout: Checkout, flag: str
 ) -> None:
     checkout.git("update-index", flag, "a.txt")
@@ -219,7 +219,7 @@ def test_what_git_was_told_not_to_look_at_is_in_its_index_as_it_is_committed(
     assert checkout.git("show", "HEAD:a.txt") == "task\n"
 
 
-def test_an_index_that_stays_locked_is_told_with_what_to_do(
+def test_an_index_that_stays_locked_is_reported_with_what_to_do(
     checkout: Checkout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(landing, "INDEX_SECONDS", 0.1)

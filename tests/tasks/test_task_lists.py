@@ -77,7 +77,7 @@ def test_a_default_holds_for_each_task_that_says_nothing_else(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("key", ["name", "prompt", "writes", "after"])
-def test_what_is_of_one_task_cannot_be_a_default(tmp_path: Path, key: str) -> None:
+def test_a_key_of_one_task_cannot_be_a_default(tmp_path: Path, key: str) -> None:
     value = '"x"' if key in ("name", "prompt") else '["x"]'
     (told,) = refused(tmp_path, f"{key} = {value}\n{TASK}")
     assert (
@@ -152,9 +152,7 @@ def test_prose_in_a_prompt_is_not_taken_for_keys(tmp_path: Path) -> None:
         ("slots = 3", "slots applies to the whole list"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_its_line(
-    tmp_path: Path, line: str, told: str
-) -> None:
+def test_an_invalid_value_is_refused_with_its_line(tmp_path: Path, line: str, told: str) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "link").symlink_to("/etc/hostname")
     (problem,) = refused(tmp_path, TASK + line + "\n")
@@ -192,7 +190,7 @@ def test_a_prompt_without_a_word_or_with_a_nul_is_refused(tmp_path: Path) -> Non
         assert refused(tmp_path, text) == [f"line 3: {told}"]
 
 
-def test_a_cycle_is_told_with_all_of_its_names(tmp_path: Path) -> None:
+def test_a_cycle_is_reported_with_all_of_its_names(tmp_path: Path) -> None:
     names = {"a": "b", "b": "c", "c": "a", "d": "a"}
     text = "".join(
         f'[[task]]\nname = "{name}"\nprompt = "x"\nafter = ["{other}"]\n'
@@ -220,7 +218,9 @@ def test_a_list_without_a_task_is_refused(tmp_path: Path) -> None:
     assert refused(tmp_path, "# to do\n", "TODO.md") == ["the list has no item with a checkbox"]
 
 
-def test_a_task_that_is_wrong_elsewhere_is_told_what_it_cannot_come_after(tmp_path: Path) -> None:
+def test_a_task_with_another_mistake_is_also_checked_for_what_it_comes_after(
+    tmp_path: Path,
+) -> None:
     text = '[[task]]\nname = "a"\nafter = ["c", "b"]\n[[task]]\nname = "b"\nafter = ["a"]\n'
     assert refused(tmp_path, text) == [
         "line 1: prompt is missing",
@@ -280,17 +280,17 @@ def test_a_byte_order_mark_and_carriage_returns_change_nothing(tmp_path: Path) -
     assert read(tmp_path, b"\xef\xbb\xbf" + TASK.replace("\n", "\r\n").encode()) == plain
 
 
-def test_what_is_no_toml_is_refused_with_its_line(tmp_path: Path) -> None:
+def test_invalid_toml_is_refused_with_its_line(tmp_path: Path) -> None:
     (told,) = refused(tmp_path, f"{TASK}x = \n")
     assert told.startswith("line 4: this is not valid TOML")
 
 
-def test_a_single_table_is_told_how_a_task_begins(tmp_path: Path) -> None:
+def test_a_single_table_is_refused_with_the_form_of_a_task(tmp_path: Path) -> None:
     (told,) = refused(tmp_path, '[task]\nname = "x"\n')
     assert told == "line 1: each task begins with [[task]], in double brackets"
 
 
-def test_what_is_no_file_or_no_list_is_refused(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_list_is_refused(tmp_path: Path) -> None:
     (tmp_path / "folder.toml").mkdir()
     for name, told in (
         ("none.toml", "there is no such file"),

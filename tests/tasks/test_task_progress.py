@@ -97,7 +97,7 @@ def test_the_forecast_shares_what_is_left_among_the_slots(slots: int, seconds: i
     assert at(10, done("a", 10), *left, slots=slots).left == seconds * SECOND
 
 
-def test_what_a_task_has_worked_already_is_not_forecast_again() -> None:
+def test_time_that_a_task_has_worked_is_not_forecast_again() -> None:
     assert at(14, done("a", 10), working("b", 10)).left == 6 * SECOND
 
 
@@ -114,7 +114,7 @@ def test_a_task_that_takes_longer_than_usual_cannot_be_forecast() -> None:
     assert at(90, done("a", 10), working("b", 10)).left is None
 
 
-def test_what_a_person_decides_cannot_be_forecast() -> None:
+def test_a_decision_of_a_person_cannot_be_forecast() -> None:
     waiting = task("c", task_states.WAITING, after=("b",))
     assert at(30, done("a", 10), task("b", task_states.REVIEWING), waiting).left is None
 

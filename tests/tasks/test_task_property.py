@@ -17,7 +17,7 @@ needs_broker = pytest.mark.skipif(bool(CANNOT), reason=f"no broker here: {CANNOT
 
 @needs_broker
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_what_is_left_is_what_some_serial_order_would_have_made(tmp_path: Path, seed: int) -> None:
+def test_the_result_is_that_of_some_serial_order(tmp_path: Path, seed: int) -> None:
     made = random_set(tmp_path, seed)
     made.dispatch()
     wrong = problems(made)

@@ -92,7 +92,7 @@ def test_all_that_can_begin_is_queued_in_one_step(manager: LockManager) -> None:
     assert len({event.at for event in after}) == 1, "a ledger gives each decision a moment"
 
 
-def test_what_another_dispatcher_has_queued_meanwhile_is_left_to_it(
+def test_tasks_that_another_dispatcher_has_queued_meanwhile_are_left_to_it(
     manager: LockManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tasks = [Task(f"task {number}", "-") for number in range(5)]

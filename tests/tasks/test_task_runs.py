@@ -56,7 +56,9 @@ def test_a_task_begins_when_all_that_it_comes_after_is_done(checkout: Checkout) 
     assert checkout.read("a.txt") == "a0\nfirst\nsecond\nthird\n"
 
 
-def test_what_comes_after_a_failed_task_is_skipped_and_says_why(checkout: Checkout) -> None:
+def test_a_task_that_comes_after_a_failed_one_is_skipped_with_the_reason(
+    checkout: Checkout,
+) -> None:
     found = checkout.dispatch(
         checkout.task("first", "exit 1"),
         checkout.task("second", "echo x > b.txt", after=("first",)),
@@ -162,7 +164,7 @@ def test_only_what_is_named_is_done(checkout: Checkout) -> None:
     assert checkout.status() == " M b.txt\n"
 
 
-def test_what_is_named_alone_must_exist_and_be_possible(checkout: Checkout) -> None:
+def test_a_selected_task_must_exist_and_be_possible_alone(checkout: Checkout) -> None:
     tasks = checkout.task("one", "true"), checkout.task("two", "true", after=("one",))
     with pytest.raises(WorkError, match="no task three"):
         checkout.dispatch(*tasks, only=["three"])
@@ -412,7 +414,7 @@ def test_a_killed_dispatcher_leaves_nothing_half_done_and_another_goes_on(
     assert (checkout.read("a.txt"), checkout.read("b.txt")) == ("a0\nonce\n", "b0\nonce\n")
 
 
-def test_what_was_undone_when_its_dispatcher_ended_cannot_be_approved(checkout: Checkout) -> None:
+def test_a_task_that_was_undone_with_its_dispatcher_cannot_be_approved(checkout: Checkout) -> None:
     command = json.dumps(list(checkout.command))
     text = f'[[task]]\nname = "one"\nprompt = "echo x > a.txt"\ncommand = {command}\n'
     checkout.write({"tasks.toml": text})
@@ -433,7 +435,7 @@ def test_what_was_undone_when_its_dispatcher_ended_cannot_be_approved(checkout: 
     assert caught.value.hint == "it is done again when you continue: holdfast dispatch tasks.toml"
 
 
-def test_where_there_is_no_broker_nothing_begins_and_the_reason_is_told(
+def test_without_a_broker_nothing_starts_and_the_reason_is_printed(
     checkout: Checkout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*, what: str) -> int:

@@ -70,7 +70,7 @@ def test_a_name_that_stands_in_for_no_declared_file_is_refused(
     assert checkout.status() == ""
 
 
-def test_what_was_there_before_under_such_a_name_is_refused(checkout: Checkout) -> None:
+def test_an_existing_file_of_such_a_name_is_refused(checkout: Checkout) -> None:
     checkout.write({BESIDE[0]: "mine\n"})
     found = checkout.dispatch(
         checkout.task("strays", f"echo x > {BESIDE[0]}", writes=("docs/new.md",))

@@ -100,7 +100,7 @@ def test_each_task_has_its_state_its_tries_and_its_reason(manager: LockManager) 
     assert names == ["bad", "now", "not", "ok"], "what needs a person comes first"
 
 
-def test_who_waits_for_whom_is_a_chain(manager: LockManager, repo: Repository) -> None:
+def test_waits_form_a_chain(manager: LockManager, repo: Repository) -> None:
     begin(
         manager, task("one", task_states.WORKING, item="one-1", tries=1),
         task("two", task_states.WORKING, item="two-2", tries=1),
@@ -141,7 +141,7 @@ def test_a_task_that_waits_inside_a_write_is_shown_with_whom_it_waits_for(
     assert shown(manager)[0].endswith("3 waiting")
 
 
-def test_what_was_at_work_when_its_dispatcher_died_is_counted_as_on_the_page(
+def test_tasks_cut_off_by_their_dispatcher_s_death_are_counted_as_on_the_page(
     manager: LockManager,
 ) -> None:
     dead = dead_witness()
@@ -154,7 +154,7 @@ def test_what_was_at_work_when_its_dispatcher_died_is_counted_as_on_the_page(
     assert line(manager, "tasks.toml: ") == ("tasks.toml: 0 of 3 tasks done, 2 cut off, 1 queued")
 
 
-def test_what_a_person_has_to_decide_is_said_with_the_command(manager: LockManager) -> None:
+def test_a_pending_decision_is_reported_with_its_command(manager: LockManager) -> None:
     begin(manager, task("rename it", task_states.REVIEWING), task("b", task_states.REVIEWING))
     assert "to decide: holdfast decide 'rename it' (and 1 more)" in shown(manager)
 
@@ -181,7 +181,7 @@ def test_a_long_list_fits_a_narrow_screen(manager: LockManager) -> None:
         assert len(found) > 60
 
 
-def test_what_is_said_of_a_task_is_never_cut_on_a_narrow_screen(manager: LockManager) -> None:
+def test_the_note_on_a_task_is_never_cut_on_a_narrow_screen(manager: LockManager) -> None:
     reason = "the agent failed with code 2, and it printed nothing that would say why"
     begin(manager, task("bad", task_states.FAILED, reason=reason, log="runs/bad-1/task.log"),
           task("b", task_states.QUEUED))  # fmt: skip

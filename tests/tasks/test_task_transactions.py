@@ -106,7 +106,9 @@ def test_an_attempt_that_failed_is_repeated_from_the_beginning(checkout: Checkou
     assert checkout.read("a.txt") == "a0\nonce\n"
 
 
-def test_what_an_agent_left_running_is_ended_before_its_files_are_free(checkout: Checkout) -> None:
+def test_processes_that_an_agent_left_are_ended_before_its_files_are_released(
+    checkout: Checkout,
+) -> None:
     left = "(sleep 0.3; echo late >> a.txt) &"
     found = checkout.dispatch(checkout.task("leaves", shell("echo new >> a.txt", left)))
     assert found["leaves"].state == task_states.DONE
@@ -124,7 +126,7 @@ def test_ignored_files_are_neither_leased_nor_undone(checkout: Checkout) -> None
 # What a task may write
 
 
-def test_seed004_19_what_a_task_does_not_declare_is_refused_and_is_a_gap(
+def test_seed004_19_an_undeclared_write_of_a_task_is_refused_and_is_a_gap(
     checkout: Checkout,
 ) -> None:
     script = "echo one > a.txt; echo two > b.txt || true; echo new > new.txt || true"
@@ -300,7 +302,7 @@ def test_the_settings_say_how_long_an_agent_may_take_unless_the_task_does(
     assert checkout.read("a.txt") == "a0\n"
 
 
-def test_what_could_not_be_put_back_is_tried_again_while_others_wait_for_it(
+def test_restoring_files_is_tried_again_while_others_wait_for_them(
     checkout: Checkout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a disk that was full for a moment: otherwise they would wait for ever."""

@@ -207,7 +207,7 @@ def test_a_name_that_cannot_be_leased_is_refused(
         assert (now.st_mode, now.st_mtime_ns) == (before.st_mode, before.st_mtime_ns)
 
 
-def test_a_refused_name_is_told(checkout: Checkout) -> None:
+def test_a_refused_name_is_reported(checkout: Checkout) -> None:
     found = fails(checkout, "printf x > 'a\tb' || exit 3")
     assert any("has a name that cannot be leased" in line for line in found.tail)
 

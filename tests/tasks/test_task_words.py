@@ -65,7 +65,7 @@ def shop(tmp_path: Path) -> Shop:
 # What went wrong
 
 
-def test_a_failed_task_is_told_with_its_last_lines_and_the_file_with_the_rest(shop: Shop) -> None:
+def test_a_failed_task_is_reported_with_its_last_lines_and_its_output_file(shop: Shop) -> None:
     script = "for i in $(seq 40); do echo line $i; done; echo it broke >&2; exit 9"
     name = shop.list({"name": "one", "prompt": script}, {"name": "two", "prompt": "exit 1"})
     answer = shop.hold("dispatch", name)
@@ -91,7 +91,7 @@ def test_a_missing_command_is_named_in_the_reason(shop: Shop) -> None:
     assert re.search(r"the check failed with code 127: \S+ \d+: no-such-check: not", answer.out)
 
 
-def test_a_missing_agent_is_told_with_the_task_that_names_it(shop: Shop) -> None:
+def test_a_missing_agent_is_reported_with_the_task_that_names_it(shop: Shop) -> None:
     name = shop.list({"name": "one", "prompt": "x", "command": ["no-such-agent", "{prompt}"]})
     answer = shop.hold("dispatch", name)
     assert answer.code == 2
@@ -138,7 +138,7 @@ def test_every_line_of_a_wrong_list_is_named_under_the_name_that_was_typed(shop:
     assert [line.split(":")[0].strip() for line in rest[:3]] == ["line 2", "line 4", "line 8"]
 
 
-def test_a_wrong_option_is_told_beside_a_wrong_list(shop: Shop) -> None:
+def test_a_wrong_option_is_reported_together_with_a_wrong_list(shop: Shop) -> None:
     name = shop.list({"name": "a"})
     answer = shop.hold("dispatch", name, "--slots", "0")
     assert answer.code == 2
@@ -194,7 +194,7 @@ def test_a_file_of_another_kind_is_refused_without_a_word_of_screens(shop: Shop)
     assert "screen" not in answer.err
 
 
-def test_a_circle_is_told_with_the_names_of_the_tasks(shop: Shop) -> None:
+def test_a_deadlock_is_reported_with_the_names_of_the_tasks(shop: Shop) -> None:
     marks = shop.root.parent / "marks"
     marks.mkdir()
     with (shop.root / "holdfast.toml").open("a") as settings:
@@ -254,7 +254,7 @@ class Writes(io.StringIO):
         return len(text)
 
 
-def test_what_is_said_of_a_task_is_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_on_a_task_is_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = Writes()
     monkeypatch.setattr(sys, "stderr", stream)
     failed = TaskRecord(
@@ -266,7 +266,7 @@ def test_what_is_said_of_a_task_is_one_write(monkeypatch: pytest.MonkeyPatch) ->
     assert "\x1b" not in text
 
 
-def test_a_task_that_waits_for_a_person_is_told_once_with_what_to_do(shop: Shop) -> None:
+def test_a_wait_for_a_person_is_reported_once_with_what_to_do(shop: Shop) -> None:
     shop.hold("lock", "app/x.rb", "--holder", "alice")
     name = shop.list(
         {"name": "another", "prompt": "echo x >> app/x.rb"},
@@ -385,7 +385,7 @@ def reviewing(shop: Shop, *words: str) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.parametrize("words", [[], ["--json"]])
-def test_a_task_in_review_is_told_with_its_files_and_the_command(
+def test_a_task_in_review_is_reported_with_its_files_and_the_command(
     shop: Shop, words: list[str]
 ) -> None:
     with reviewing(shop, *words) as process:
@@ -453,7 +453,7 @@ def test_an_agent_in_a_terminal_is_not_asked(shop: Shop) -> None:
         shop.hold("decide", "rename it", "approve")
 
 
-def test_what_was_in_review_when_its_dispatcher_ended_is_not_decided_on(shop: Shop) -> None:
+def test_a_task_whose_dispatcher_ended_in_review_cannot_be_decided_on(shop: Shop) -> None:
     name = shop.list({"name": "rename it", "prompt": "echo x > app/x.rb"})
     with shop.start("dispatch", name, "--review") as process:
         until(

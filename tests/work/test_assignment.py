@@ -71,7 +71,7 @@ def test_of_many_who_begin_at_the_same_moment_one_does(repository: Path) -> None
         assert manager.active_grants() == []
 
 
-def test_who_cannot_begin_for_long_is_told(
+def test_a_process_that_cannot_start_for_long_gets_an_error(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(assignment, "TURN_SECONDS", 0.1)
@@ -82,7 +82,7 @@ def test_who_cannot_begin_for_long_is_told(
             forget(manager)
 
 
-def test_work_that_nobody_has_begun_yet_is_not_done(repository: Path) -> None:
+def test_work_that_has_not_started_is_not_done(repository: Path) -> None:
     with LockManager.open(repository) as manager:
         assign(manager, manifest(), review=False)
         assert unfinished(manager) == ["blog/posts", "blog/users"]
@@ -101,7 +101,7 @@ with LockManager.open(sys.argv[1]) as manager:
 """
 
 
-def test_work_that_was_never_begun_is_forgotten_with_whoever_wanted_it(
+def test_work_that_never_started_is_dropped_with_its_dead_dispatcher(
     repository: Path, tmp_path: Path
 ) -> None:
     with Crowd(tmp_path) as crowd, LockManager.open(repository) as manager:
@@ -144,7 +144,7 @@ def test_work_that_is_done_or_rejected_makes_room_for_the_next(repository: Path)
         assert unfinished(manager) == []
 
 
-def test_what_is_forgotten_can_be_begun_again(repository: Path) -> None:
+def test_forgotten_work_can_be_started_again(repository: Path) -> None:
     with LockManager.open(repository) as manager:
         assign(manager, manifest(), review=False)
         forget(manager)

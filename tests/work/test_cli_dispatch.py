@@ -81,7 +81,7 @@ def test_as_one_document(desk: Desk) -> None:
     assert found["error"] == ""
 
 
-def test_what_fails_is_told_with_its_reason_and_a_code(desk: Desk) -> None:
+def test_a_failure_is_reported_with_its_reason_and_a_code(desk: Desk) -> None:
     desk.app.order("apply", "sys.exit(3)")
     answer = desk.dispatch("screens.json")
     assert answer.code == 1
@@ -208,7 +208,7 @@ def _analysis(name: str) -> str:
     return f"Path(files[0]).write_text({json.dumps(found)!r})\n"
 
 
-def test_what_was_begun_can_be_forgotten(desk: Desk) -> None:
+def test_started_work_can_be_forgotten(desk: Desk) -> None:
     desk.app.order("analyze", WAITING)
     first = desk.start("dispatch", "screens.json")
     desk.when((desk.signs / "up").exists, "an agent is out")
@@ -224,7 +224,7 @@ def test_what_was_begun_can_be_forgotten(desk: Desk) -> None:
 
 
 @NEEDS_LANDLOCK
-def test_what_an_agent_could_not_write_is_listed_and_amended_with_another_grant(
+def test_a_refused_file_is_listed_and_amended_with_another_grant(
     desk: Desk,
 ) -> None:
     desk.app.order("apply", GREEDY)
@@ -265,7 +265,7 @@ def _merges(desk: Desk) -> list[dict[str, Any]]:
 
 
 @NEEDS_LANDLOCK
-def test_what_no_grant_could_have_is_listed_and_not_amended(desk: Desk) -> None:
+def test_a_path_that_no_grant_could_cover_is_listed_and_not_amended(desk: Desk) -> None:
     desk.app.order("apply", "os.system('mkdir app/folder; rm -f app/controllers')\n")
     desk.app.order("analyze", _analysis("blog/posts/index") + "os.system('echo > app/early.rb')\n")
     desk.dispatch("screens.json")
@@ -297,7 +297,7 @@ def test_a_controller_that_is_being_worked_on_is_amended_later(desk: Desk) -> No
 
 
 @NEEDS_LANDLOCK
-def test_where_nothing_can_be_noticed_that_is_said_once_and_nothing_fails(desk: Desk) -> None:
+def test_where_refusals_go_unnoticed_one_line_reports_it_and_nothing_fails(desk: Desk) -> None:
     desk.app.order("apply", GREEDY)
     number = seccomp.MACHINES[os.uname().machine].seccomp
     done = subprocess.run(

@@ -46,7 +46,7 @@ def at(seconds: float) -> int:
     return round(seconds * SECOND)
 
 
-def test_nothing_is_due_and_nobody_asks(clock: Clock, due: Deadlines) -> None:
+def test_while_nothing_is_due_the_clock_is_not_read(clock: Clock, due: Deadlines) -> None:
     assert due.due() == (0, [])
     assert due.seconds == math.inf
     assert clock.asked == 0
@@ -97,7 +97,9 @@ def test_our_clock_is_trusted_for_a_while_only(clock: Clock, due: Deadlines) -> 
     assert due.due()[1] == ["a"]
 
 
-def test_who_doubts_it_makes_it_ask_again_also_while_it_does(clock: Clock, due: Deadlines) -> None:
+def test_a_doubt_makes_it_read_the_clock_again_even_during_a_reading(
+    clock: Clock, due: Deadlines
+) -> None:
     due.note(at(1010), "a")
     due.due()
     clock.seconds += 20

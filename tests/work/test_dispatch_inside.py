@@ -120,7 +120,7 @@ def test_an_analysis_that_names_a_control_file_is_an_error_and_its_merge_never_b
 
 
 @NEEDS_LANDLOCK
-def test_a_gap_that_is_a_control_file_is_told_with_its_reason_and_never_amended(
+def test_a_gap_that_is_a_control_file_is_reported_with_its_reason_and_never_amended(
     place: Place,
 ) -> None:
     files = ["holdfast.toml", ".claude/settings.json", "app/missed.rb"]
@@ -289,7 +289,7 @@ def _asked(port: int, path: str, secret: str = "") -> Any:
 
 
 @NEEDS_SCOPES
-def test_an_agent_may_signal_its_children_and_nobody_outside(place: Place) -> None:
+def test_an_agent_may_signal_its_children_and_no_other_process(place: Place) -> None:
     place.app.order(
         "analyze-blog-posts-index",
         """

@@ -127,7 +127,7 @@ def test_one_that_completes_with_gaps_keeps_its_edits(desk: Desk) -> None:
     assert desk.app.read(SHARED) == "half d\n"
 
 
-def test_what_is_rejected_changes_nothing(desk: Desk) -> None:
+def test_a_rejected_merge_changes_nothing(desk: Desk) -> None:
     work = desk.start("dispatch", "screens.json", "--review", "--json")
     desk.when(lambda: desk.run("decide", "blog/posts", "reject").code == 0, "it was rejected")
     assert states(desk.end(work)) == {"blog/posts": "idle"}
@@ -145,7 +145,7 @@ def test_an_analysis_that_fails_leaves_its_last_findings_as_they_were(desk: Desk
     assert (findings.parent / "by-hand.md").read_text() == "a person wrote this"
 
 
-def test_what_a_failed_agent_wrote_is_left_for_a_person_to_see(desk: Desk) -> None:
+def test_the_files_of_a_failed_agent_are_kept_for_a_person_to_read(desk: Desk) -> None:
     desk.app.order("apply", HALF + "sys.exit(1)")
     desk.dispatch("screens.json")
     (left,) = (desk.root / ".holdfast/runs").glob(f"*/left/{SHARED}")
@@ -156,7 +156,9 @@ def test_what_a_failed_agent_wrote_is_left_for_a_person_to_see(desk: Desk) -> No
 
 
 @pytest.mark.parametrize("phase", ["apply", "test"])
-def test_when_the_dispatcher_is_killed_files_are_put_back_at_once(desk: Desk, phase: str) -> None:
+def test_when_the_dispatcher_is_killed_files_are_restored_immediately(
+    desk: Desk, phase: str
+) -> None:
     desk.settings("test")
     desk.app.order("apply", HALF)
     with open(desk.app.home / f"orders/{phase}", "a") as file:
@@ -195,7 +197,7 @@ def test_when_all_is_killed_its_files_are_put_back_before_another_has_them(
         assert desk.app.read(SHARED) == "shared\nblog/posts\n"
 
 
-def test_what_is_taken_by_a_person_after_a_kill_is_not_undone_by_going_on(desk: Desk) -> None:
+def test_files_that_a_person_took_after_a_kill_are_not_undone_on_resume(desk: Desk) -> None:
     desk.app.order("apply", HALF + WAITING)
     work = desk.start("dispatch", "screens.json")
     desk.when((desk.signs / "up").exists, "half an edit is there")
@@ -221,7 +223,9 @@ def _waits(manager: LockManager) -> bool:
 # What cannot be restored
 
 
-def test_what_cannot_be_put_back_stays_locked_and_is_an_error_until_it_can(desk: Desk) -> None:
+def test_files_that_cannot_be_restored_stay_locked_and_are_an_error_until_they_can(
+    desk: Desk,
+) -> None:
     desk.app.order("apply", HALF + WAITING + "sys.exit(1)")
     work = desk.start("dispatch", "screens.json", "--json")
     desk.when((desk.signs / "up").exists, "half an edit is there")
@@ -245,7 +249,7 @@ def test_what_cannot_be_put_back_stays_locked_and_is_an_error_until_it_can(desk:
     assert desk.run("status", "--json").json["grants"] == []
 
 
-def test_what_was_put_back_by_another_meanwhile_is_not_taken_for_done(
+def test_an_item_whose_files_another_process_restored_is_not_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when the launcher is killed right after its agent has ended, and a person takes the
@@ -330,7 +334,7 @@ def test_a_screen_that_is_new_is_merged_alone(desk: Desk) -> None:
     assert desk.dispatch("screens.json").json["items"] == 0
 
 
-def test_what_was_done_is_known_after_another_manifest(desk: Desk) -> None:
+def test_finished_merges_are_known_after_another_manifest(desk: Desk) -> None:
     desk.dispatch("screens.json")
     (desk.root / "other.json").write_text(json.dumps(manifest({"shop/carts": ["index"]})))
     desk.dispatch("other.json")
@@ -338,7 +342,7 @@ def test_what_was_done_is_known_after_another_manifest(desk: Desk) -> None:
     assert desk.app.read(CONTROLLER) == "old\nblog/posts\n"
 
 
-def test_what_is_forgotten_is_done_again(desk: Desk) -> None:
+def test_a_forgotten_task_is_done_again(desk: Desk) -> None:
     desk.dispatch("screens.json")
     assert desk.run("dispatch", "--forget").code == 0
     assert states(desk.dispatch("screens.json")) == {"blog/posts": "completed"}

@@ -141,7 +141,7 @@ def test_a_scheduler_that_broke_while_it_swept_sweeps_when_it_is_started_again(
     scheduler.stop()
 
 
-def test_what_cannot_be_begun_for_want_of_a_process_is_begun_later(
+def test_an_item_that_finds_no_process_starts_later(
     make: Callable[..., Scheduler], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failures = [BlockingIOError(11, "Resource temporarily unavailable") for _ in range(3)]
@@ -159,7 +159,7 @@ def test_what_cannot_be_begun_for_want_of_a_process_is_begun_later(
     assert (scheduler.error, status(scheduler, item)) == ("", "completed")
 
 
-def test_if_no_process_can_be_had_at_all_the_operator_is_told(
+def test_if_no_process_can_be_started_at_all_the_operator_is_told(
     make: Callable[..., Scheduler], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def host() -> Here:
@@ -336,7 +336,7 @@ def test_another_process_may_let_a_held_item_go_on(
     assert known(scheduler, item).data == {"landed": True}
 
 
-def test_what_a_dead_dispatcher_held_is_recovered_and_done_again(
+def test_held_items_of_a_dead_dispatcher_are_recovered_and_done_again(
     make: Callable[..., Scheduler], manager: LockManager, scene: Scene
 ) -> None:
     theirs = ItemStore(manager)
@@ -553,7 +553,7 @@ def test_a_lease_of_an_item_s_holder_is_renewed_with_the_item_s_own(
     assert len(manager.active_grants()) == 2
 
 
-def test_all_that_an_abandoned_item_s_holder_took_goes_to_whoever_cleans_up(
+def test_every_grant_of_an_abandoned_item_s_holder_goes_to_the_process_that_cleans_up(
     manager: LockManager, scene: Scene
 ) -> None:
     desk = ItemStore(manager)
@@ -576,7 +576,7 @@ def test_all_that_an_abandoned_item_s_holder_took_goes_to_whoever_cleans_up(
 
 
 @pytest.mark.parametrize("way", ["taken over", "tried again", "ended"])
-def test_what_the_holder_of_an_item_waited_for_never_comes_to_it_afterwards(
+def test_a_ticket_of_an_item_s_holder_is_never_served_afterwards(
     manager: LockManager, scene: Scene, way: str
 ) -> None:
     """Its launcher was killed while a call of the agent waited. As long as files are kept under its

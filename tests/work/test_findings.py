@@ -46,7 +46,7 @@ def test_an_output_is_read_from_the_file_that_the_agent_wrote(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("field", ["screen", "findings", "write_targets"])
-def test_a_missing_field_is_told(field: str) -> None:
+def test_a_missing_field_is_reported(field: str) -> None:
     error = refusal(output(**{field: ...}))
     assert error.message == f"findings.json: {field}: missing"
     assert (error.code, exit_code(error)) == ("E_FINDINGS", 2)
@@ -74,9 +74,7 @@ def test_a_missing_field_is_told(field: str) -> None:
         ("write_targets", ["x"] * (TARGETS_MAX + 1), "at most 10000 are accepted"),
     ],
 )
-def test_what_is_not_as_it_must_be_is_told_with_place_and_field(
-    field: str, value: Any, told: str
-) -> None:
+def test_an_invalid_field_is_reported_with_its_place(field: str, value: Any, told: str) -> None:
     error = refusal(output(**{field: value}))
     assert isinstance(error, FindingsError)
     assert told in error.message
@@ -107,7 +105,7 @@ def test_all_mistakes_come_at_once() -> None:
         (b" " * (SIZE_MAX + 1), "larger than 8 MiB"),
     ],
 )
-def test_what_is_no_output_at_all_is_told(data: bytes, told: str) -> None:
+def test_a_document_that_is_not_an_output_is_reported(data: bytes, told: str) -> None:
     error = refusal(data)
     assert isinstance(error, FindingsError)
     assert told in error.message

@@ -91,7 +91,9 @@ def test_one_that_is_stopped_before_it_begins_does_not_begin(bench: Bench) -> No
     assert bench.shell("echo ran", write=None) == "ran\n"
 
 
-def test_what_forks_away_is_gone_before_the_agent_has_ended(bench: Bench, tmp_path: Path) -> None:
+def test_processes_that_fork_away_are_gone_before_the_agent_has_ended(
+    bench: Bench, tmp_path: Path
+) -> None:
     """A new session, forked twice: a child of the launcher alone."""
     file = tmp_path / "pid"
     script = (
@@ -266,7 +268,7 @@ def test_quarters_that_somebody_tidied_away_are_made_anew(bench: Bench, gone: st
 
 
 @NEEDS_LANDLOCK
-def test_what_was_made_and_unmade_is_not_unmade_once_more(bench: Bench) -> None:
+def test_a_file_that_was_made_and_removed_is_not_removed_again(bench: Bench) -> None:
     """Another runner may make the same file for its agent, and get the same inode for it."""
     place = Path(bench.shell('ls new; echo "$TMPDIR"').split()[1])
     assert not (bench.root / "new").exists()
@@ -285,7 +287,7 @@ print(before, said.allowed, len(os.listdir(tasks)))
 
 
 @NEEDS_LANDLOCK
-def test_a_thread_answers_when_somebody_asks_and_not_earlier(bench: Bench) -> None:
+def test_a_thread_answers_when_a_query_comes_and_not_earlier(bench: Bench) -> None:
     assert bench.python(ASKS) == bench.python(ASKS) == "1 True 2\n"
 
 

@@ -290,7 +290,7 @@ def test_the_value_of_a_placeholder_is_not_searched_again(values: dict[str, str]
         ('[work.apply]\nprompt = """\nstdin = 1\n"""\nstdin = "x"\n', "work.apply.stdin", 5),
     ],
 )
-def test_what_cannot_be_meant_is_told_with_its_line_and_key(
+def test_an_invalid_value_is_reported_with_its_line_and_key(
     tmp_path: Path, text: str, key: str, line: int
 ) -> None:
     error = refusal(tmp_path, text)
@@ -301,7 +301,7 @@ def test_what_cannot_be_meant_is_told_with_its_line_and_key(
     assert error.hint
 
 
-def test_all_that_is_wrong_is_told_at_once_in_the_order_of_the_lines(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_together_in_the_order_of_the_lines(tmp_path: Path) -> None:
     error = refusal(tmp_path, "[work.fix]\nround = 3\n[work]\nslots = 0\n[work.ci]\nstdin = 'x'\n")
     places = [one["place"] for one in error.fields["problems"]]
     assert places == [f"holdfast.toml, line {line}" for line in (2, 4, 6)]
@@ -315,7 +315,7 @@ def test_a_misspelled_placeholder_is_reported_with_the_likely_one(tmp_path: Path
 
 
 @pytest.mark.parametrize("text", ["[work\n", "[work]\nslots =\n", "[work]\nslots = 1\nslots = 1\n"])
-def test_what_is_no_toml_is_told_with_its_line(tmp_path: Path, text: str) -> None:
+def test_invalid_toml_is_reported_with_its_line(tmp_path: Path, text: str) -> None:
     assert re.search(r"line \d+: this is not TOML", refusal(tmp_path, text).message)
 
 

@@ -85,12 +85,12 @@ def test_only_the_secondary_actions_may_be_left_out() -> None:
 
 
 @pytest.mark.parametrize("field", ["name", "module", "controller", "actions", "reads_from"])
-def test_a_missing_field_is_told_with_its_place(field: str) -> None:
+def test_a_missing_field_is_reported_with_its_place(field: str) -> None:
     wrong = screen(**{"name": "edit", field: None})
     assert problems(screen(), wrong) == {f"screens[1].{field}": "missing"}
 
 
-def test_all_mistakes_of_a_file_are_told_at_once() -> None:
+def test_all_mistakes_of_a_file_are_reported_together() -> None:
     error = refusal(
         json.dumps(
             {"version": 1, "screens": [screen(name=None), 3, screen(module="a/b", reads_from="x")]}
@@ -257,7 +257,7 @@ def test_no_version_and_no_screens_are_missing() -> None:
         (b" " * (SIZE_MAX + 1), "larger than 32 MiB"),
     ],
 )
-def test_what_is_no_manifest_at_all_is_told(data: bytes, told: str) -> None:
+def test_a_document_that_is_not_a_manifest_is_reported(data: bytes, told: str) -> None:
     error = refusal(data)
     assert told in error.message
     assert error.message.startswith("screens.json: ")
@@ -270,14 +270,14 @@ def test_a_pair_of_escapes_is_one_character() -> None:
     assert ScreenManifest.parse(data).screens[0].name == "a𝛑b"
 
 
-def test_a_field_that_is_given_twice_is_told_where_it_stands() -> None:
+def test_a_duplicate_field_is_reported_with_its_place() -> None:
     text = json.dumps({"version": 1, "screens": [screen()]})
     error = refusal(text.replace('"module"', '"name": "x", "module"').encode())
     assert error.message == "screens.json: screens[0].name: given twice"
 
 
 @pytest.mark.parametrize("make", ["nothing", "folder", "unreadable"])
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, make: str) -> None:
+def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path, make: str) -> None:
     file = tmp_path / "screens.json"
     if make == "folder":
         file.mkdir()

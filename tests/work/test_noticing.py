@@ -134,9 +134,7 @@ def test_tools_that_write_what_they_may_not(again: Bench, script: str, gaps: lis
         "echo x > ../outside; mkdir ../folder; rm -f ../agents",
     ],
 )
-def test_what_is_open_or_fails_anyway_or_nobody_could_have_is_no_gap(
-    again: Bench, script: str
-) -> None:
+def test_a_write_that_is_allowed_or_fails_anyway_is_not_a_gap(again: Bench, script: str) -> None:
     bench = again
     subprocess.run(["git", "init", "-q", str(bench.root)], check=True)
     (bench.root / ".gitignore").write_text("ignored*\nignored/\n")
@@ -216,7 +214,7 @@ openat2(b"app/x.rb", os.O_WRONLY)
 
 @real
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="calls by their numbers on x86_64")
-def test_arguments_that_lead_nowhere_harm_nobody(bench: Bench) -> None:
+def test_arguments_that_point_nowhere_do_no_harm(bench: Bench) -> None:
     said = bench.python("""
 import ctypes, mmap, os
 library = ctypes.CDLL(None, use_errno=True)
@@ -295,7 +293,7 @@ print(sum(len(files) for _f, _d, files in os.walk(os.environ["TMPDIR"])))
 
 
 @real
-def test_what_vforks_and_changes_its_session_is_seen_too(bench: Bench) -> None:
+def test_a_process_that_vforks_and_changes_its_session_is_seen_too(bench: Bench) -> None:
     """posix_spawn shares the memory of its parent until it executes, and opens files there."""
     bench.python("""
 import os
@@ -407,7 +405,7 @@ print(len(os.listdir(os.environ["TMPDIR"])), len(heard) > 5)
 
 
 @real
-def test_what_is_left_of_a_killed_launcher_can_open_nothing_to_write_any_more(
+def test_processes_left_by_a_killed_launcher_can_open_nothing_for_writing(
     bench: Bench, tmp_path: Path
 ) -> None:
     """Not even what it was granted: the next holder has the file for itself."""
@@ -447,7 +445,9 @@ def test_what_is_left_of_a_killed_launcher_can_open_nothing_to_write_any_more(
 
 
 @real
-def test_an_agent_goes_on_while_nobody_can_write_the_ledger(bench: Bench, tmp_path: Path) -> None:
+def test_an_agent_continues_while_the_ledger_cannot_be_written(
+    bench: Bench, tmp_path: Path
+) -> None:
     """Gaps are recorded by another process than the one that lets calls through."""
     go = tmp_path / "go"
     script = (

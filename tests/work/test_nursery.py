@@ -150,7 +150,7 @@ WRONG: tuple[tuple[list[str], dict[str, object], str], ...] = (
 )
 
 
-def test_what_cannot_be_started_is_told_and_costs_nothing(bench: Bench) -> None:
+def test_a_command_that_cannot_start_is_reported_and_leaves_nothing(bench: Bench) -> None:
     for way in WAYS:
         bench.shell("true", **way)
         # One may come at any moment, and stay: a socket. What each of these attempts left would be
@@ -307,7 +307,9 @@ def test_only_the_nursery_itself_is_spared_and_not_who_has_its_pid_next(tmp_path
 
 
 @pytest.mark.skipif(bool(seccomp.lacks()), reason=f"needs a listener: {seccomp.lacks()}")
-def test_what_needs_a_filter_is_not_started_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_that_needs_a_filter_is_not_started_without_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Below another listener the kernel refuses a second one."""
     below = "from holdfast.gate.sandbox.kernel.seccomp import Filter; Filter().install(); main()"
     monkeypatch.setattr(fork_client, "_PROGRAM", fork_client._PROGRAM.replace("main()", below))
@@ -331,7 +333,7 @@ def test_what_needs_a_filter_is_not_started_without_it(monkeypatch: pytest.Monke
 
 @NEEDS_LANDLOCK
 @pytest.mark.skipif(bool(seccomp.lacks()), reason=f"needs a listener: {seccomp.lacks()}")
-def test_a_word_that_means_nothing_is_told_also_where_no_bytecode_is_kept(
+def test_an_unknown_word_is_reported_even_where_no_bytecode_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To look for it takes an import; to write what that compiles would wait for the launcher,

@@ -423,7 +423,7 @@ def test_a_failed_ci_is_fixed_and_run_again(small: Application) -> None:
     assert small.run() == {"blog/posts": "completed"}
 
 
-def test_what_cannot_be_fixed_in_so_many_rounds_is_an_error(small: Application) -> None:
+def test_a_check_that_still_fails_after_all_rounds_is_an_error(small: Application) -> None:
     small.settings("test fix")
     small.order("test", "sys.exit(5)")
     assert small.run() == {"blog/posts": "error"}
@@ -435,7 +435,7 @@ def test_what_cannot_be_fixed_in_so_many_rounds_is_an_error(small: Application) 
 # Decisions
 
 
-def test_with_review_a_merge_waits_until_somebody_decides(app: Application) -> None:
+def test_with_review_a_merge_waits_until_a_person_decides(app: Application) -> None:
     pipeline = app.open(review=True)
     pipeline.start()
     waiting = {"blog/posts": "awaiting_decisions", "shop/carts": "awaiting_decisions"}
@@ -484,7 +484,7 @@ def test_a_controller_can_be_analysed_anew(small: Application) -> None:
 # After a crash
 
 
-def test_what_was_done_is_not_done_again(small: Application) -> None:
+def test_finished_tasks_are_not_done_again(small: Application) -> None:
     small.run()
     small.close()
     small.seen.clear()
@@ -512,7 +512,7 @@ def test_a_merge_that_is_cut_off_in_a_later_phase_begins_again_with_the_first(
     assert small.read("app/controllers/blog/posts_controller.rb") == "old\nblog/posts\n"
 
 
-def test_what_was_rejected_stays_so_after_a_start(small: Application) -> None:
+def test_a_rejected_merge_stays_rejected_after_a_restart(small: Application) -> None:
     pipeline = small.open(review=True)
     pipeline.start()
     small.when(lambda: small.states() == {"blog/posts": "awaiting_decisions"}, "it waits")

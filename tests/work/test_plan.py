@@ -52,7 +52,7 @@ def test_a_group_says_which_of_its_screens_read_what() -> None:
     assert found.requests["blog/posts/edit"].read_paths == ("c/blog/posts.rb", AUTH)
 
 
-def test_what_one_controller_reads_costs_nothing() -> None:
+def test_a_path_that_one_controller_reads_costs_nothing() -> None:
     found = plan(screen("blog/posts/show", AUTH), screen("blog/posts/edit", AUTH))
     assert found.shared == (SharedRead(AUTH, 2, 1, ("blog/posts",), "controller"),)
     assert found.contended == ()
@@ -95,7 +95,7 @@ def test_a_folder_is_shared_with_all_that_is_in_it() -> None:
     assert found.merge.least == 1
 
 
-def test_what_is_in_a_folder_that_all_read_is_not_told_again() -> None:
+def test_a_path_in_a_folder_that_all_read_is_not_listed_again() -> None:
     found = plan(screen("m/a/1", "app/", "app/x.rb"), screen("m/b/1", "app/", "app/y.rb"))
     assert list(contention(found)) == ["app/"]
 
@@ -129,7 +129,7 @@ def test_an_analysis_that_reads_what_another_writes_is_in_its_way() -> None:
     assert plan(*(screen(f"m/c/{n}", "./") for n in range(5))).analyze.most == 1
 
 
-def test_whoever_reads_and_whoever_writes_are_in_each_others_way() -> None:
+def test_a_reader_and_a_writer_exclude_each_other() -> None:
     def after(name: str, other: str) -> Screen:
         return screen(f"m/c/{name}", f".analysis/m/c/{other}/findings.json")
 
@@ -202,7 +202,7 @@ def test_a_link_out_of_the_repository_is_refused_with_its_place(
     assert caught.value.fields["problems"][0]["place"] == "screens[1].reads_from"
 
 
-def test_what_is_not_there_is_noted(repository: Path) -> None:
+def test_missing_paths_are_recorded(repository: Path) -> None:
     found = plan(screen("m/a/1", "app/x.rb", "app/typo.rb", "app/"), tree=Tree(str(repository)))
     assert [(one.part, one.path) for one in found.absent] == [
         ("controller", "c/m/a.rb"), ("reads_from", "app/typo.rb"),

@@ -206,7 +206,7 @@ def test_seed004_23_and_24_what_an_item_tells(
     assert (done.status, done.data) == ("completed", {"grant": grant.id})
 
 
-def test_seed004_23_stop_waits_for_those_that_are_out_and_sends_nobody_more(
+def test_seed004_23_stop_waits_for_items_in_progress_and_dispatches_no_more(
     make: Callable[..., Scheduler], stop: Stop
 ) -> None:
     scheduler = make(slots=1)
@@ -227,7 +227,7 @@ def test_seed004_23_stop_waits_for_those_that_are_out_and_sends_nobody_more(
     assert status(scheduler, second) == "completed"
 
 
-def test_after_a_drain_nobody_is_just_about_to_be_sent_out(
+def test_after_a_drain_no_item_is_just_being_dispatched(
     make: Callable[..., Scheduler], stop: Stop
 ) -> None:
     asked, go_on = threading.Event(), threading.Event()
@@ -377,7 +377,7 @@ def test_seed004_18_after_the_last_retry_it_is_an_error_that_says_who_is_in_the_
     assert "somebody" in done.reason
 
 
-def test_seed004_32_an_item_has_what_somebody_leaked_when_its_ttl_is_over(
+def test_seed004_32_an_item_gets_a_leaked_file_when_its_lease_has_expired(
     make: Callable[..., Scheduler], stop: Stop, manager: LockManager, scene: Scene
 ) -> None:
     manager.acquire(holder="somebody", write_paths=["a.py"])
@@ -392,7 +392,7 @@ def test_seed004_32_an_item_has_what_somebody_leaked_when_its_ttl_is_over(
     ends(scheduler)
 
 
-def test_seed004_32_a_scheduler_reaps_what_leaked_though_nobody_wants_it(
+def test_seed004_32_a_scheduler_reaps_leaked_grants_that_no_request_wants(
     make: Callable[..., Scheduler], manager: LockManager, scene: Scene
 ) -> None:
     """Only expired grants, and not once it is stopped."""
@@ -435,7 +435,7 @@ def test_waiting_for_a_slot_uses_up_no_retries(
     assert (done.status, done.retries) == ("completed", 0)
 
 
-def test_seed004_13_and_33_after_10_minutes_nobody_passes_it_any_more(
+def test_seed004_13_and_33_after_10_minutes_no_item_overtakes_it(
     make: Callable[..., Scheduler], stop: Stop, manager: LockManager, scene: Scene
 ) -> None:
     """It wants two files that are never free together, except for its reservation."""
@@ -506,7 +506,7 @@ def test_something_nearer_is_due_on_time_though_something_far_was_looked_at(
         scheduler.stop()
 
 
-def test_who_wants_a_look_while_there_is_one_gets_another(
+def test_a_look_requested_during_a_look_is_done_after_it(
     make: Callable[..., Scheduler],
     stop: Stop,
     scene: Scene,
@@ -534,7 +534,7 @@ def test_who_wants_a_look_while_there_is_one_gets_another(
 # Crashes
 
 
-def test_what_was_due_when_the_loop_broke_is_due_when_it_is_started_again(
+def test_items_that_were_due_when_the_loop_broke_are_due_after_a_restart(
     make: Callable[..., Scheduler],
     stop: Stop,
     scene: Scene,
@@ -592,7 +592,7 @@ def test_items_outlive_their_scheduler(make: Callable[..., Scheduler], stop: Sto
     assert status(second, item) == "completed"
 
 
-def test_what_a_dead_dispatcher_had_sent_out_is_recovered_and_done_again(
+def test_items_of_a_dead_dispatcher_are_recovered_and_done_again(
     make: Callable[..., Scheduler], stop: Stop, manager: LockManager, scene: Scene
 ) -> None:
     theirs = ItemStore(manager)
@@ -647,9 +647,7 @@ def test_an_item_that_waits_can_be_called_off(
     assert (done.status, done.reason) == ("error", "called off")
 
 
-def test_what_is_over_can_be_forgotten_and_nothing_else(
-    make: Callable[..., Scheduler], stop: Stop
-) -> None:
+def test_only_ended_items_can_be_forgotten(make: Callable[..., Scheduler], stop: Stop) -> None:
     scheduler = make()
     done, waits = put(scheduler, "a", stop, "a.py"), put(scheduler, "b", stop, "b.py")
     scheduler.cancel(done.id, "called off")

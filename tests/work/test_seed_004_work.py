@@ -68,7 +68,7 @@ def test_seed004_07_a_screen_has_name_module_controller_actions_and_reads(
 
 
 @pytest.mark.parametrize("field", ["name", "module", "controller", "actions", "reads_from"])
-def test_seed004_07_what_is_missing_is_told_with_its_place(field: str) -> None:
+def test_seed004_07_a_missing_field_is_reported_with_its_place(field: str) -> None:
     broken = [*SCREENS[:3], {name: one for name, one in SCREENS[3].items() if name != field}]
     with pytest.raises(ManifestError, match=rf"screens\[3\]\.{field}: missing"):
         ScreenManifest.parse(json.dumps({"version": 1, "screens": broken}).encode())

@@ -27,7 +27,7 @@ def waits(thing: threading.Barrier | threading.Event) -> None:
     thing.wait(60)
 
 
-def test_all_that_they_are_given_is_begun_at_once(pool: ThreadPool) -> None:
+def test_every_task_starts_immediately(pool: ThreadPool) -> None:
     together = threading.Barrier(6, timeout=60)
     for _ in range(5):
         pool.do(lambda: waits(together))
@@ -44,7 +44,7 @@ def test_one_after_the_other_is_done_by_the_same_thread(pool: ThreadPool) -> Non
     assert len(threads()) == 1
 
 
-def test_what_comes_when_all_are_busy_does_not_wait_for_them(pool: ThreadPool) -> None:
+def test_a_task_that_comes_when_all_threads_are_busy_does_not_wait(pool: ThreadPool) -> None:
     go_on, done = threading.Event(), threading.Event()
     pool.do(lambda: waits(go_on))
     pool.do(done.set)

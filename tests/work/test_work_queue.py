@@ -51,7 +51,7 @@ def test_seed004_13_the_escalated_come_before_all_others() -> None:
     assert order(queue) == ["old", "fresh"]
 
 
-def test_what_was_refused_is_not_tried_again_until_something_comes_free_for_it() -> None:
+def test_a_refused_item_is_not_tried_again_until_its_paths_are_released() -> None:
     queue = Queue()
     queue.add(item("a"))
     queue.block(item("a"), in_the_way("f.py"))
@@ -100,7 +100,7 @@ def test_a_folder_and_what_is_in_it_wake_each_other() -> None:
         assert queue.next() is not None, (wanted, freed)
 
 
-def test_what_is_held_under_another_name_wakes_too() -> None:
+def test_a_path_held_under_another_name_wakes_too() -> None:
     queue = Queue()
     queue.add(item("a"))
     queue.block(item("a"), in_the_way("link.py", held="real.py"))
@@ -121,7 +121,7 @@ def test_one_that_is_refused_for_another_path_waits_there_and_the_next_is_tried(
 
 
 @given(st.data())
-def test_whatever_happens_nobody_is_lost_and_nobody_is_tried_in_vain(data: st.DataObject) -> None:
+def test_no_item_is_lost_and_none_is_tried_in_vain(data: st.DataObject) -> None:
     """Against the plainest of queues: every item has a set of paths, some of which are held."""
     paths = ["a", "b", "c/d", "c/e"]
     queue, held = Queue(), set(data.draw(st.lists(st.sampled_from(paths), unique=True)))
