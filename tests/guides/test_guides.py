@@ -227,7 +227,7 @@ def test_every_command_that_a_page_names_exists_with_its_options(page: Path) -> 
 
 def _command(words: list[str]) -> object:
     """The command or the family that some words name; None if there is none."""
-    if _PLACEHOLDER.match(words[0]):
+    if _PLACEHOLDER.match(words[0]) or words[0].removeprefix("--") in ("help", "version", "-V"):
         return words
     names = {command.name: command for command in everything()}
     for count in (3, 2, 1):
