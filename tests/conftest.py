@@ -1,4 +1,4 @@
-"""What tests share: stores to run on, a record of which have run, and which run only if asked."""
+"""Shared by all tests: stores, the record of the tests that ran, and the separate stages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from holdfast.core.ledger_time import Clock
     from holdfast.store.contract import IsDead, Store
 
-# How long an example takes says more about what else the machine is doing.
+# The time of an example depends more on the other load of the machine.
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
 
@@ -59,7 +59,7 @@ def opener(store: str, folder: Path) -> OpenStore:
 
 @pytest.fixture(params=STORES)
 def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
-    """One ledger of each kind, with a clock and processes that the test moves."""
+    """One ledger of each kind, with a clock and processes that the test controls."""
     with Scene(opener(request.param, tmp_path)) as made:
         yield made
 
@@ -83,19 +83,19 @@ def processes(scene: Scene) -> Processes:
 
 @pytest.fixture
 def manager(scene: Scene) -> LockManager:
-    """A manager on that ledger, with paths taken by their words."""
+    """A manager on that ledger that takes paths literally."""
     return scene.manager
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A folder with some files, and git's mark that it is a repository."""
+    """A folder with some files, and a `.git` that makes it a repository."""
     return furnish(tmp_path / "repository")
 
 
 @pytest.fixture
 def stage(repository: Path) -> Iterator[Stage]:
-    """A repository with agents in it, whose clock and processes the test moves."""
+    """A repository with agents, whose clock and processes the test controls."""
     settled(repository / "app/x.rb", repository / "lib/y.rb")
     made = Stage(repository)
     yield made
@@ -103,7 +103,7 @@ def stage(repository: Path) -> Iterator[Stage]:
 
 
 def furnish(root: Path) -> Path:
-    """Put the files of a repository where nothing is yet."""
+    """Put the files of a repository into an empty place."""
     for file in ("app/x.rb", "app/models/user.rb", "lib/y.rb"):
         (root / file).parent.mkdir(parents=True, exist_ok=True)
         (root / file).write_text("old\n")
@@ -113,7 +113,7 @@ def furnish(root: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def stub_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A copy of the package, with a hook that only answers, that nobody changes."""
+    """A copy of the package, with a hook that only answers. No test changes it."""
     made = Site(tmp_path_factory.mktemp("stub-site"))
     yield made
     made.check()
@@ -121,7 +121,7 @@ def stub_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture(scope="session")
 def real_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A copy of the package, with its own hook, that nobody changes."""
+    """A copy of the package, with its own hook. No test changes it."""
     made = Site(tmp_path_factory.mktemp("real-site"), (SOURCE / "gate/hook.py").read_text())
     yield made
     made.check()
@@ -129,7 +129,7 @@ def real_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture(scope="session")
 def bundled() -> None:
-    """Hooks of this very package start as quickly as init would have them."""
+    """Hooks of this package start as fast as after `init`."""
     bundle.write(str(SOURCE))
 
 
@@ -143,13 +143,13 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def crowd(tmp_path: Path) -> Iterator[Crowd]:
-    """Processes that are started by the test, and are gone at its end."""
+    """Processes that the test starts, and that are gone at its end."""
     with Crowd(tmp_path) as made:
         yield made
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Collect what stands apart only if pytest's command line names a path in it."""
+    """Collect separate stages only if pytest's command line names a path in them."""
     folder = HERE / collection_path.relative_to(HERE).parts[0] if collection_path != HERE else HERE
     if folder.name not in APART:
         return None
@@ -159,7 +159,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep the record in the process that the others report to, if there are several."""
+    """Keep the record in the process that others report to, if there are several."""
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Record(NAMED), "record of what ran")
 

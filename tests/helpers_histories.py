@@ -1,5 +1,5 @@
 """Fights whose history is recorded: real processes on the embedded store, threads on the memory
-store. Who plays in them is in `history_player.py`."""
+store. The players are in `history_player.py`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from holdfast.store import open_store
 
 PLAYER = Path(__file__).with_name("history_player.py")
 
-#: Who is there from the beginning. Those who come for the killed have any of these habits.
+#: The programs at the start. Replacements of killed ones have any of these habits.
 HABITS = (
     "plays", "plays", "forgets", "forgets", "walks", "walks", "opens", "opens", "forks", "forks",
     "daemonises", "daemonises", "threads", "is_signalled",
@@ -57,10 +57,10 @@ class ProcessFight:
     def run(
         self, habits: tuple[str, ...] = HABITS, *, gently: bool = False, operations: int = 0
     ) -> History:
-        """The fight; gently is without stopping and killing. The history of all who took part.
+        """Run the fight, `gently` without stopping and killing; the history of all participants.
 
-        With a number of operations it is over as soon as so many have been recorded and all that
-        can happen to a program has happened.
+        With a number of operations it ends as soon as so many have been recorded and everything
+        that can happen to a program has happened.
         """
         try:
             for habit in habits:
@@ -91,7 +91,7 @@ class ProcessFight:
         return lines > 2 * operations  # each has one for its beginning and one for its end
 
     def troubles(self) -> str:
-        """What programs failed with."""
+        """The errors of programs."""
         return "\n".join(path.read_text() for path in sorted(self.root.glob("trouble-*")))
 
     def _start(self, habit: str) -> None:
@@ -105,10 +105,10 @@ class ProcessFight:
         self._programs.append(program)
         self._names[program.pid] = f"{name}.{program.pid}"
 
-    # What is done to them
+    # Stopping and killing
 
     def _alive(self) -> list[tuple[str, int]]:
-        """The processes that have a record and live, whoever their parents are."""
+        """The living processes that have a record, whatever their parents are."""
         found = []
         for file in self.records.iterdir():
             pid = int(file.suffix[1:]) if file.suffix[1:].isdigit() else 0
@@ -179,7 +179,7 @@ class ProcessFight:
 
 
 def is_gone(pid: int) -> bool:
-    """Whether nothing of a process runs any more. While it is ending it counts as alive."""
+    """Whether a process has ended completely. While it is ending it counts as alive."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             fields = file.read().rpartition(")")[2].split()
@@ -207,7 +207,7 @@ class ThreadFight:
         return witness.pid in self._dead
 
     def run(self, threads: int) -> History:
-        """The history of all who took part."""
+        """Run the fight; the history of all participants."""
         end = time.monotonic() + self.seconds
         crowd = [
             threading.Thread(target=self._play, args=(number, end)) for number in range(threads)
@@ -232,7 +232,7 @@ class ThreadFight:
             self._errors.append(error)
 
     def _live(self, dice: random.Random, pid: int, end: float) -> None:
-        """Play for some turns as one process, then leave a lock behind and be dead."""
+        """Play some turns as one process, then leave a lock behind and die."""
         witness = Witness(host="here", boot="boot", namespace="", pid=pid, start=1)
         holder = Holder(id="player", key=f"player {pid}", witness=witness)
         journal = Journal(self.records, f"player-{pid}")
@@ -255,7 +255,7 @@ def kinds(history: History) -> Counter[tuple[str, str]]:
     return Counter((operation.call, operation.answer) for operation in history.operations)
 
 
-#: What a fight must have met, or its history proves less than it says.
+#: What a fight must have covered, or its history proves less than it claims.
 MET = (
     ("try_acquire", "granted"), ("try_acquire", "refused"), ("acquire", "granted"),
     ("acquire", "timed out"), ("release", "released"), ("release", "nothing to release"),

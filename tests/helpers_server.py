@@ -17,7 +17,7 @@ PATIENCE_SECONDS = 30.0
 
 
 class Answer:
-    """What a server said."""
+    """The answer of a server."""
 
     def __init__(self, status: int, headers: dict[str, str], body: bytes) -> None:
         self.status, self.headers, self.body = status, headers, body
@@ -42,7 +42,7 @@ def ask(
     body: bytes | None = None,
     headers: dict[str, str] | None = None,
 ) -> Answer:
-    """One request, as another program makes it."""
+    """Make one request, as another program would."""
     line = http.client.HTTPConnection("127.0.0.1", site.port, timeout=PATIENCE_SECONDS)
     try:
         line.request(method, path, body, headers or {})
@@ -53,7 +53,7 @@ def ask(
 
 
 def post(site: Server, path: str, value: Any = None, **headers: str) -> Answer:
-    """As the page does, with its secret."""
+    """Make a POST as the page does, with its secret."""
     body = json.dumps({} if value is None else value).encode()
     return ask(site, path, "POST", body, {**own_headers(site), **headers})
 
@@ -74,9 +74,9 @@ class Stream:
         assert self.answer.getheader("Content-Type", "").startswith("text/event-stream")
 
     def next(self) -> dict[str, str]:
-        """The next event that says something, with its id and its name."""
+        """The next event with content, with its id and its name."""
         found: dict[str, str] = {}
-        end = monotonic() + PATIENCE_SECONDS  # signs of life come all the time
+        end = monotonic() + PATIENCE_SECONDS  # signs of life are skipped
         while True:
             assert monotonic() < end, "the stream says nothing"
             line = self.answer.readline().decode()
@@ -90,7 +90,7 @@ class Stream:
                 found[name] = value
 
     def events(self, count: int) -> list[dict[str, Any]]:
-        """So many events of the ledger; their ids are their numbers."""
+        """The next `count` events of the ledger; their ids are their numbers."""
         told = [self.next() for _ in range(count)]
         events = [json.loads(one["data"]) for one in told]
         assert [int(one["id"]) for one in told] == [event["seq"] for event in events]

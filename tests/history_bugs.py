@@ -1,7 +1,7 @@
-"""Bugs that are put into the programs of a fight, to show that the check of its history finds them.
+"""Bugs in the programs of a fight, which show that the check of its history finds them.
 
-Each is a function that breaks this process for as long as its `with` block lasts. What a rule can
-get wrong is in `mutants.sim_mutants`; here is what a store can.
+Each is a function that breaks this process during its `with` block. The bugs of rules are in
+`mutants.sim_mutants`; here are those of a store.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from mutants.sim_mutants import MUTANTS, patched
 
 
 def droppable_locks() -> AbstractContextManager[None]:
-    """The ledger's files are kept by SQLite's own record locks alone, which the kernel drops when
-    the process closes any descriptor of them. Another process then takes itself for the last one,
-    and removes a log that is in use; and only the database itself is looked at afterwards."""
+    """The ledger's files are protected only by SQLite's own record locks, which the kernel drops
+    when the process closes any descriptor of them. Another process then believes to be the last
+    one, and removes a log that is in use; and only the database itself is checked afterwards."""
 
     def is_at_its_path(self: Session) -> bool:
         return (identity(self.gate.path), identity(self.path)) == (self.gate.inode, self.files[0])
@@ -31,7 +31,7 @@ def droppable_locks() -> AbstractContextManager[None]:
 
 
 def answer_before_commit() -> AbstractContextManager[None]:
-    """A release answers at once, and is committed a moment later."""
+    """A release answers immediately, and is committed a moment later."""
     release = LockManager.release
 
     def early(self: LockManager, grant_id: str, **rest: Any) -> bool:

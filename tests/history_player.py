@@ -1,10 +1,10 @@
-"""Who plays in the fights that are recorded: one holder's turns, and programs made of them.
+"""The players of recorded fights: the turns of one holder, and programs made of them.
 
     python history_player.py ROOT FOLDER NAME HABIT SEED SECONDS BUG
 
 is such a program, with a habit of its own: it walks its own tree, forks, becomes a daemon, opens
-and closes the ledger all the time, or lets its leases run out. It ends by itself when its time is
-over, whatever became of its parent. Imports no pytest: it starts often.
+and closes the ledger all the time, or lets its leases expire. It ends by itself when its time is
+over, even if its parent is dead. It does not import pytest, because it starts often.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WORK_SECONDS, PAUSE_SECONDS = 0.0005, 0.002
 
 
 class Player:
-    """Takes turns as one holder: asks, looks, writes, gives back, or forgets to."""
+    """Takes turns as one holder: requests, verifies, writes, releases, or forgets to release."""
 
     def __init__(self, recorder: Recorder, dice: random.Random, *, ttl: float = LONG_TTL) -> None:
         self.recorder = recorder
@@ -43,7 +43,7 @@ class Player:
         self._last: LockGrant | None = None
 
     def turn(self, while_held: Callable[[LockGrant], None] = lambda grant: None) -> None:
-        """Ask for something and do something with it."""
+        """Request something and use it."""
         grant = self._ask()
         if grant is None:
             self._look_back()
@@ -165,7 +165,7 @@ class Program:
             # A signal forked this process in the middle of a call, which is its parent's.
 
     def while_held(self, grant: LockGrant) -> None:
-        """Some fork with a lock in their hands, which stays the parent's."""
+        """Some programs fork while they hold a lock, which stays the parent's."""
         if self.habit == "forks" and self.dice.random() < 0.03:
             parent = os.getpid()
             self._fork()
@@ -175,8 +175,8 @@ class Program:
                 os._exit(0)
 
     def _fork_inside(self, _signal: int, frame: FrameType | None) -> None:
-        """Fork if a call is under way. At its very beginning, or between two, the child would make
-        a call of its own, which no record tells of."""
+        """Fork if a call is under way. At its very start, or between two calls, the child would
+        make a call of its own, which no record has."""
         while frame is not None and frame.f_back is not None:
             frame = frame.f_back
             if frame.f_code.co_filename == manager.__file__:
@@ -209,7 +209,7 @@ class Program:
             self.threads[-1].start()
 
     def _is_signalled(self) -> None:
-        """Now and then a signal comes in the middle of a call, and its handler forks."""
+        """Sometimes a signal arrives during a call, and its handler forks."""
         if self.dice.random() < 0.2:
             signal.signal(signal.SIGALRM, self._fork_inside)
             signal.setitimer(signal.ITIMER_REAL, self.dice.uniform(0.0001, 0.01))
@@ -222,7 +222,7 @@ class Program:
         pass
 
     def _walks(self) -> None:
-        """Read every file below the root, the ledger's too, as a backup does."""
+        """Read every file below the root, including the ledger's, as a backup does."""
         if self.dice.random() < 0.3:
             for folder, _, names in os.walk(self.root):
                 for name in names:
@@ -235,7 +235,7 @@ class Program:
             self._note("walked")
 
     def _opens(self) -> None:
-        """Be a new process to the ledger after some turns, as short commands are."""
+        """Reopen the ledger after some turns, as short commands do."""
         if self.dice.random() < 0.3:
             self.manager.close()
             self.manager = LockManager.open(self.root)
@@ -243,7 +243,7 @@ class Program:
             self._note("opened")
 
     def _forks(self) -> None:
-        """Both sides go on, the child for some turns."""
+        """Fork; both sides continue, the child for some turns."""
         self._await_children()
         if self.dice.random() < 0.08:
             self._fork()
@@ -282,13 +282,13 @@ class Program:
             self._note("daemonised")
 
     def note_trouble(self) -> None:
-        """Say what went wrong, where the test looks."""
+        """Report an error in a file that the test reads."""
         path = f"{self.root}/trouble-{self.name}.{os.getpid()}"
         with open(path, "a", encoding="utf-8") as file:
             traceback.print_exc(file=file)
 
     def _note(self, what: str) -> None:
-        """Count it, where the test looks."""
+        """Count something in a file that the test reads."""
         file = os.open(f"{self.root}/{what}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.write(file, b".")
         os.close(file)

@@ -1,9 +1,9 @@
 """A table of hostile texts, and the small world on disk that they are tried against.
 
-Every row says what must come of its text: one exact key, or a refusal for a given reason.
-`<root>` and `<outside>` in a text stand for the two folders of the world.
+Every row has the expected result of its text: one exact key, or a refusal for a given reason.
+`<root>` and `<outside>` in a text are the two folders of the world.
 
-The world is only ever read, so one copy serves many tests.
+Tests only read the world, so many of them share one copy.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NOT_GENERIC = "not locked with the generic commands"
 BY_HAND = "cannot be locked by hand"
 NO_CHARACTER = "not a character"
 
-#: Kinds that only the program itself makes keys of, whichever they are.
+#: Kinds of keys that only the program itself makes.
 INTERNAL_KINDS = sorted(keys.KINDS - {*keys.GENERIC_KINDS, *keys.SERVICE_KINDS})
 
 
@@ -50,7 +50,7 @@ class Row:
 
 @dataclass(frozen=True)
 class World:
-    """The folders that the table speaks about."""
+    """The folders that the table refers to."""
 
     root: str
     outside: str
@@ -60,7 +60,7 @@ class World:
         return row.text.replace("<root>", self.root).replace("<outside>", self.outside)
 
 
-#: In `links/`: name, and where it points to.
+#: In `links/`: the name of each link, and its target.
 LINKS = {
     "file": "../app/x.rb",
     "folder": "../app",
@@ -108,7 +108,7 @@ LINKS = {
 
 
 def build(home: Path) -> World:
-    """Make the world below a folder that is empty."""
+    """Make the world below an empty folder."""
     root, outside = home / "repo", home / "outside"
     for folder in (
         ".holdfast", "app/models", "deep/a/b/c", "links", "nested/.holdfast", "nested/below",
@@ -168,7 +168,7 @@ def _traversal() -> Iterator[Row]:
         "link-to-file": "links/file/../x",
     }.items():  # fmt: skip
         yield Row(f"traversal-{name}", text, refused=GOES_UP)
-    # What looks like a way up to somebody who decodes it, and is a plain name to the kernel.
+    # After decoding it would look like a way up; to the kernel it is a plain name.
     for name, text in {
         "percent": "%2e%2e/x", "percent-slash": "..%2fx", "percent-twice": "%252e%252e%252fx",
         "backslash": "..\\..\\x", "backslash-mixed": "app\\..\\..\\x", "four": "..../x",
@@ -361,7 +361,7 @@ def _names() -> Iterator[Row]:
     ):  # fmt: skip
         resource = text == "port:1/"
         yield Row(f"slash-{text}", text, refused=NO_PORT if resource else NO_FOLDER)
-    # A folder that was replaced by a file: what was in it keeps its key.
+    # A folder that was replaced by a file: its former contents keep their keys.
     for text in ("README.md/x", "README.md/x/y", "app/x.rb/z", "fifo/x"):
         yield Row(f"below-a-file-{text}", text, key=text)
     yield Row("below-a-file-folder", "README.md/x/", key="README.md/x")
@@ -461,7 +461,7 @@ def _resources() -> Iterator[Row]:
         for name in ("1-2", "", "x", "65024-1", "../x"):
             yield Row(f"resource-{kind}:{name}", f"{kind}:{name}", refused=BY_HAND)
         yield Row(f"resource-not-./{kind}:x", f"./{kind}:x", key=f"./{kind}:x")
-    # A path, however much it looks like a resource.
+    # A path, although it looks like a resource.
     for text, key in {
         "./port:1": "./port:1", "./port:2": "./port:2", ".//port:2": "./port:2",
         "./spec:x": "./spec:x", "./node:1": "./node:1", "./worktree:w": "./worktree:w",

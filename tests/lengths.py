@@ -1,4 +1,4 @@
-"""How long the fights are: `./check fights` runs samples, `./check long` the full lengths."""
+"""The lengths of the fights: `./check fights` runs samples, `./check long` the full lengths."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ FULL = os.environ.get("HOLDFAST_LONG") == "1"
 
 
 def length(full: int, *, sample: int) -> int:
-    """How often something is done."""
+    """How often something is repeated."""
     return full if FULL else sample

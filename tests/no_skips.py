@@ -1,8 +1,8 @@
-"""With HOLDFAST_NO_SKIPS=1 a test that is skipped has failed.
+"""With HOLDFAST_NO_SKIPS=1 a skipped test has failed.
 
-A test that needs a program or a right which a machine does not have is skipped there, with the
-reason. Where everything should be there nobody reads reasons, and a test that never runs proves
-nothing.
+A test is skipped, with the reason, if the machine lacks a program or a right that it needs. In
+continuous integration nothing should be missing and no person reads the reasons, and a test that
+never runs proves nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """A whole file that skips itself."""
+    """A file that skips itself as a whole."""
     report = yield
     if report.skipped:
         _fail(report)

@@ -1,7 +1,7 @@
-"""One line that tells how far the tests are, and how long they will take.
+"""One line with the progress of the tests, and the time left.
 
-On a terminal the line is written over; elsewhere there is a new one for every tenth of the tests.
-A test that fails is named at once, and the rest about it is told at the end, as pytest does.
+On a terminal the line is overwritten; elsewhere a new one is printed for every tenth of the tests.
+A failed test is named immediately, and its details are printed at the end, as pytest does.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-#: How often the line on a terminal is written again.
+#: How often the line on a terminal is rewritten.
 _PAUSE_SECONDS = 0.2
 
 
@@ -31,12 +31,12 @@ class Progress:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: Sequence[str]) -> None:
-        """Every process collects all of them."""
+        """Every process collects all tests."""
         self._total = len(ids)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """No letters: what they tell is in the line."""
+        """No letters for single tests: the line has the same information."""
         if hasattr(report, "wasxfail"):
             return None
         if report.when == "call" or report.skipped:
@@ -71,7 +71,7 @@ class Progress:
         failed = f", {self._failed} failed" if self._failed else ""
         return (
             f"{self._done:,} of {self._total:,} tests{failed}; "
-            f"{_minutes(gone)} gone, about {_minutes(left)} to go"
+            f"{_minutes(gone)} elapsed, about {_minutes(left)} left"
         )
 
     def _wipe(self) -> None:

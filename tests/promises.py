@@ -1,4 +1,4 @@
-"""The promises in docs/CONFORMANCE.md, and the tests that are named there for each."""
+"""The promises in docs/CONFORMANCE.md, and the tests that it names for each."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ TEXT = (ROOT / "docs/CONFORMANCE.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| (\d{3}-P?\d+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 TEST = re.compile(r"`(tests/[\w/]+\.py::\w+)`")
 
-#: The number of each promise, its words, and what shows it.
+#: The number of each promise, its text, and its evidence.
 ROWS: list[tuple[str, str, str]] = ROW.findall(TEXT)
 #: The tests that are named for each promise.
 SHOWN_BY = {promise: TEST.findall(shown) for promise, _words, shown in ROWS}
-#: Every test that is named for some promise.
+#: Every test that is named for a promise.
 NAMED = sorted({test for tests in SHOWN_BY.values() for test in tests})
 
 

@@ -1,9 +1,9 @@
-"""Which tests ran, in however many processes, and how each of them ended.
+"""Records which tests ran, in all processes, and how each of them ended.
 
 A session fails if a test that docs/CONFORMANCE.md names was collected and did not pass: a promise
 is shown by a test that ran, and a skipped one shows nothing. A part of the suite shows a part of
-the promises, so what was not asked for is not missed. A session that lost tests, because the
-process that had them died, counts as interrupted: trying again only what failed would hide that.
+the promises, so tests that were not selected are not missed. A session that lost tests, because
+their process died, counts as interrupted: repeating only the failed tests would hide that.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _RANK = ("passed", "skipped", "failed")
 
 
 class Record:
-    """Keeps it in the process that the others report to."""
+    """The record, in the process that the others report to."""
 
     def __init__(self, named: Collection[str]) -> None:
         self.named = named
@@ -27,14 +27,14 @@ class Record:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Iterator[None]:
-        """Collected here, after others have picked from them."""
+        """Tests were collected here, after other plugins have selected from them."""
         result = yield
         self.collected.update(item.nodeid for item in items)
         return result
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: Sequence[str]) -> None:
-        """Collected by another process."""
+        """Tests were collected by another process."""
         self.collected.update(ids)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -43,11 +43,11 @@ class Record:
             self.outcomes[report.nodeid] = worst
 
     def not_run(self) -> list[str]:
-        """What was collected, and of which nothing was heard."""
+        """The collected tests without a report."""
         return sorted(self.collected - self.outcomes.keys())
 
     def not_shown(self) -> dict[str, str]:
-        """The tests that are named for a promise and did not pass, and how they ended."""
+        """The tests of promises that did not pass, and how they ended."""
         ended = {id: self.outcomes.get(id, "not run") for id in sorted(self.collected)}
         return {
             id: how for id, how in ended.items() if how != "passed" and plain_id(id) in self.named
@@ -55,7 +55,7 @@ class Record:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """A session that was not told to stop has run all that it collected."""
+        """A session that was not stopped has run all collected tests."""
         if self._was_cut_short(session):
             self.collected.intersection_update(self.outcomes)
         elif self.not_run():
@@ -68,7 +68,7 @@ class Record:
         return asked_to_look or bool(session.shouldstop) or bool(session.shouldfail)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say what did not run, and which promises were not shown."""
+        """Report the tests that did not run, and the promises that were not shown."""
         if lost := self.not_run():
             terminalreporter.section(f"{len(lost)} tests were collected and did not run")
             for test in lost[:20]:

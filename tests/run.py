@@ -1,13 +1,13 @@
-"""Runs the tests of one stage of `./check`, in parallel where nothing is measured.
+"""Runs the tests of one stage of `./check`, in parallel unless they measure something.
 
-    python tests/run.py tests                 everything that is run every time
+    python tests/run.py tests                 the tests of every day
     python tests/run.py tests gate cli        the tests of two rooms
-    python tests/run.py tests -k wake -n0     then more words for pytest; here in one process
-    python tests/run.py fights                a stage that stands apart
-    python tests/run.py again fights          what failed of a stage, once more, one after the other
+    python tests/run.py tests -k wake -n0     further options for pytest; here in one process
+    python tests/run.py fights                a separate stage
+    python tests/run.py again fights          the failed tests of a stage again, in one process
 
-What fails and then passes is flaky, and is named as such: it is a defect, in the test or in what it
-tests. The exit code is pytest's, or 0 if all that failed has passed now.
+A test that fails and then passes is reported as flaky: that is a defect, in the test or in the code
+that it tests. The exit code is pytest's, or 0 if all failed tests have passed now.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-#: What pytest remembers of the last run.
+#: Pytest's record of the failures of the last run.
 FAILED = HERE.parent / ".pytest_cache/v/cache/lastfailed"
 
 #: One more than there are processors, since many tests wait for others.
 PROCESSORS = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 MANY = min(PROCESSORS + 1, 9)
-#: For every stage: its tests, its processes, and the minutes that it takes on two quiet cores.
+#: For every stage: its tests, its processes, and its minutes on two quiet cores.
 STAGES: dict[str, tuple[list[str], int, int]] = {
     "tests": (["tests"], MANY, 8),
     "fights": (["tests/fights"], PROCESSORS, 15),
@@ -36,17 +36,17 @@ STAGES: dict[str, tuple[list[str], int, int]] = {
     "clients": (["tests/clients"], MANY, 8),
     "browser": (["tests/browser"], 1, 1),
 }
-#: Folders with tests that take long, or need what not everybody has.
+#: Folders with tests that take long, or need programs that not every machine has.
 APART = ("browser", "clients", "fights")
 
 
 def rooms() -> list[str]:
-    """The folders of tests that the stage `tests` is made of."""
+    """The folders of tests in the stage `tests`."""
     return sorted({file.parent.name for file in HERE.glob("*/test_*.py")} - {*APART})
 
 
 def run(stage: str, words: list[str]) -> int:
-    """Run the tests of a stage, or of the rooms in it that are named."""
+    """Run the tests of a stage, or of the named rooms in it."""
     paths, processes, minutes = STAGES[stage]
     if not words:
         print(f"about {minutes} min on two quiet cores, processes: {processes}", flush=True)
@@ -59,12 +59,12 @@ def run(stage: str, words: list[str]) -> int:
     line = ["-p", "progress", "-o", "console_output_style=classic"]
     code = _pytest([*line, "--durations=20", *in_parallel, *paths, *words])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
-        FAILED.unlink(missing_ok=True)  # not all have run, so there is nothing to try once more
+        FAILED.unlink(missing_ok=True)  # not all tests have run, so there is nothing to repeat
     return code
 
 
 def again(stage: str) -> int:
-    """Run what failed once more, and say what was flaky."""
+    """Run the failed tests again, and report the flaky ones."""
     paths = STAGES[stage][0]
     before = {test for test in _failed() if _is_of(stage, test)}
     code = _pytest(["--last-failed", "--last-failed-no-failures=none", *paths])
@@ -72,7 +72,7 @@ def again(stage: str) -> int:
     for test in sorted(before):
         print(f"{'FAILED TWICE' if test in after else 'FLAKY'} {test}")
     if before - after:
-        print("A test that fails and then passes is a defect, in the test or in what it tests.")
+        print("A flaky test is a defect, in the test or in the code that it tests.")
     return code
 
 
@@ -86,7 +86,7 @@ def _failed() -> set[str]:
 
 
 def _pytest(words: list[str]) -> int:
-    # Whatever was started in the background ignores interrupts, and so would all that tests start.
+    # A process in the background ignores interrupts, and so would all processes that tests start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in ("SIGHUP", "SIGQUIT"):
         if hasattr(signal, name):

@@ -1,7 +1,7 @@
-"""A repository with agents in it whose clock and processes a test moves by hand.
+"""A repository with agents whose clock and processes a test controls.
 
-The files, the ledger and the gate are the real ones. What a client would tell its hook is told to
-the gate directly.
+The files, the ledger and the gate are the real ones. The test calls the gate directly with what a
+client would pass to its hook.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from holdfast.testing.conformance import Processes
 
 
 class Stage:
-    """One repository, as many agents as a test likes."""
+    """One repository, with as many agents as a test needs."""
 
     def __init__(self, root: Path, settings: Settings | None = None) -> None:
         self.root = root
@@ -50,19 +50,19 @@ class Stage:
         return Actor(self, session, agent, marks)
 
     def kill(self, session: str) -> None:
-        """The client of a session is gone."""
+        """Kill the client of a session."""
         self.processes.end(self.clients.pop(session))
 
     def restart(self, session: str) -> None:
-        """The session goes on in a new process."""
+        """Continue the session in a new process."""
         self.clients[session] = self.processes.start()
 
     def later(self, seconds: float, happens: Callable[[], object]) -> None:
-        """Something happens while a call or a stop is held open, so long from now."""
+        """Schedule an action for a moment at which a call or a stop is held open."""
         self._later.append((self.manager.now() + round(seconds * SECOND), happens))
 
     def pass_time(self, seconds: float) -> None:
-        """Time passes, and with it happens what was to happen."""
+        """Let time pass, and run the actions that are due."""
         self.clock.advance(seconds)
         now = self.manager.now()
         due = [one for one in self._later if one[0] <= now]
@@ -71,14 +71,14 @@ class Stage:
             happens()
 
     def hide(self, session: str) -> None:
-        """From here on nobody can tell whether the client of a session lives."""
+        """From now on it cannot be known whether the client of a session lives."""
         self.processes.hide(self.clients[session])
 
     def events(self, *types: str) -> list[Event]:
         return [event for event in self.manager.events() if event.type in types]
 
     def owner(self, path: str) -> str:
-        """Who holds a file, by its session and agent; empty if nobody does."""
+        """The holder of a file, by session and agent; empty if it is free."""
         for grant in self.manager.active_grants():
             if path in grant.write_paths:
                 return grant.holder
@@ -134,17 +134,17 @@ class Actor:
     def stop(
         self, *, hold: bool = False, may_go_on: bool = True, hold_seconds: float = 10_000
     ) -> Answer:
-        """Nothing more to do; the hook may hold it."""
+        """The agent stops; the hook may hold the stop open."""
         gate = self.gate(hold=hold, hold_seconds=hold_seconds)
         end = gate.end_agent if self.agent else gate.stop
         return held_stops.hold([end(may_go_on=may_go_on)])
 
     def waited(self) -> float:
-        """How long calls and stops of it were held open, in seconds."""
+        """How long its calls and stops were held open, in seconds."""
         return sum(self.held_open)
 
     def edit(self, *paths: str, hold: bool = False, write: str | None = "new\n") -> Answer:
-        """Ask the gate, and do it if it may be done."""
+        """Ask the gate for an edit, and make it if it is permitted."""
         answer = self.gate(hold=hold).permit([f"{self.stage.root}/{path}" for path in paths])
         if answer.kind == "allow" and write is not None:
             for path in paths:
@@ -156,7 +156,7 @@ class Actor:
         return answer
 
     def commit(self, *paths: str) -> None:
-        """Commit files, with what git's hook does after it."""
+        """Commit files, and do what git's hook does afterwards."""
         root = str(self.stage.root)
         self._git("init", "--quiet", ".")
         self._git("add", "--", *paths)
@@ -164,7 +164,7 @@ class Actor:
         free(self.stage.manager, root, committed(root), Committer(self._shell()))
 
     def _shell(self) -> dict[str, str]:
-        """What the client puts into the environment of its shell."""
+        """The variables that the client sets for its shell."""
         return {"CLAUDE_CODE_SESSION_ID": self.session, "CLAUDE_PID": str(os.getppid())}
 
     def _git(self, *words: str) -> None:
@@ -194,7 +194,7 @@ class Actor:
 
 
 def settled(*files: Path) -> None:
-    """Until a change from now on can be told from one before."""
+    """Wait until a later change can be distinguished from an earlier one."""
     newest = max(file.stat().st_ctime_ns for file in files)
     deadline = time.monotonic() + 20
     while time.time_ns() < newest + 60_000_000:

@@ -1,4 +1,4 @@
-"""The table of mutants: one at least for every promise, each with tests that are named for it."""
+"""The table of mutants: at least one for every promise, each with tests of that promise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the tests are run: nothing is lost in several processes, and what is flaky is named."""
+"""How the tests are run: several processes lose no test, and flaky tests are reported."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from promises import NAMED
 from record import Record
 
 HERE = Path(__file__).parent
-LINE = re.compile(r"^(\d+) of (\d+) tests.*; \d+:\d\d gone, about \d+:\d\d to go$", re.MULTILINE)
+LINE = re.compile(r"^(\d+) of (\d+) tests.*; \d+:\d\d elapsed, about \d+:\d\d left$", re.MULTILINE)
 
 CONFTEST = """
 from record import Record
@@ -31,7 +31,7 @@ def pytest_configure(config):
 
 
 def pytest_in(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """A session of its own, in a folder with a conftest that keeps the record."""
+    """Run a session of its own, in a folder with a conftest that keeps the record."""
     (folder / "conftest.py").write_text(CONFTEST)
     line = ["-p", "progress", "-o", "console_output_style=classic"]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", *line, *words]

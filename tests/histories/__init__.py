@@ -1,14 +1,14 @@
-"""Histories: what many processes asked of one ledger and were told, and a check of them.
+"""Histories: the recorded calls of many processes to one ledger, and a check of them.
 
-    recorder    writes each call down before it is made and when it has answered; reads it back
-    operation   one call, and a history of them
-    model       what each call may answer when calls come one after the other
-    windows     between which moments a call took effect, by tokens and fenced sections
-    components  which calls can have to do with each other
-    search      looks for a legal order
-    judging     the verdict: legal, illegal, or undecided
+    recorder    logs each call before it is made and when it has answered; reads the log back
+    operation   one call, and a history of calls
+    model       the right answers when calls come one after the other
+    windows     the interval in which a call took effect, from tokens and fenced sections
+    components  the calls that can affect each other
+    search      searches for a legal order
+    judging     the judgement: legal, illegal, or undecided
     shrinking   the few calls that make a history illegal
-    checker     all of it in one call
+    checker     the whole check in one call
 
     journal = Journal(folder, "worker")                   # in each process
     recorder = Recorder(LockManager.open(root), journal, "someone")
@@ -16,8 +16,8 @@
     judgement = check(read(folder))                       # when all have ended
     assert judgement, str(judgement)
 
-The model shares no code with the rulebook; only the recorder imports the rest of the package. What
-this does not show: that waiters are served in order, that refusals name the right holders, and how
+The model shares no code with the rulebook; only the recorder imports the rest of the package. The
+check does not show that waiters are served in order, that refusals name the right holders, or how
 long anything takes. The simulator and the fights do.
 """
 

@@ -1,6 +1,6 @@
-"""Check a history that was recorded: `python -m histories FOLDER [BUDGET]`.
+"""Check a recorded history: `python -m histories FOLDER [BUDGET]`.
 
-Exits with 0 if it is legal, 1 if it is illegal, and 2 if that was not decided.
+Exits with 0 if it is legal, 1 if it is illegal, and 2 if it is undecided.
 """
 
 from __future__ import annotations

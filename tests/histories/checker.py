@@ -6,11 +6,11 @@ from histories.judging import Judgement, judge
 from histories.operation import History
 from histories.shrinking import shrunk
 
-#: How many states the search for an order of one set of keys looks at before it gives up.
+#: How many states the search for an order of one set of keys visits before it gives up.
 BUDGET = 300_000
 
 
 def check(history: History, *, budget: int = BUDGET) -> Judgement:
-    """Decide whether a legal order exists; if none does, say so with few operations."""
+    """Decide whether a legal order exists; if not, show that with few operations."""
     judgement, stuck = judge(history, budget)
     return judgement if stuck is None else shrunk(history, judgement, stuck, budget)

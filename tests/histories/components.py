@@ -1,8 +1,8 @@
-"""Which operations can have to do with each other: those on one connected set of keys.
+"""The operations that can affect each other: those on one connected set of keys.
 
-Two keys are connected if one request names both, or one contains the other. An operation about a
-grant goes where that grant's keys are. What tokens and fenced sections say over the whole ledger is
-settled before (`windows`), so each set can be checked by itself.
+Two keys are connected if one request names both, or one contains the other. An operation on a grant
+belongs to the set of that grant's keys. The rules about tokens and fenced sections over the whole
+ledger are applied before (`windows`), so each set can be checked separately.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Sets:
 
 
 def components(operations: tuple[Operation, ...]) -> list[tuple[Operation, ...]]:
-    """The operations of each connected set, in the order in which they come."""
+    """The operations of each connected set, in their order."""
     sets = _Sets()
     asking = [operation for operation in operations if operation.asks]
     for operation in asking:

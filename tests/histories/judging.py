@@ -1,10 +1,10 @@
 """The judgement on a history: is there an order of its operations that is legal and respects real
 time?
 
-Linearizability is local: a history is legal if it is so on every connected set of keys. Two rules
-are not local, and come first, over the whole ledger: tokens grow in the order in which grants were
-given, and nothing changes hands inside a fenced section. They are checked against real time; that
-the orders of all sets can be merged into one in which tokens grow is not.
+Linearizability is local: a history is legal if it is legal on every connected set of keys. Two
+rules are not local, and are checked first, over the whole ledger: tokens grow in the order of the
+grants, and no lock changes hands inside a fenced section. They are checked against real time; it is
+not checked that the orders of all sets can be merged into one in which tokens grow.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from histories.windows import Contradiction, narrowed
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a check has found: `legal`, `illegal`, or `undecided` when the budget was too small.
+    """The result of a check: `legal`, `illegal`, or `undecided` if the budget was too small.
 
-    It is true only if the history is legal: what is undecided shows nothing.
+    It is true only if the history is legal: an undecided one shows nothing.
     """
 
     name: str
     #: A legal order for each connected set of keys, if there is one.
     orders: tuple[tuple[Operation, ...], ...] = ()
-    #: Operations of which no order is legal, as few as were found, and what stands against it.
+    #: Operations without a legal order, as few as were found, and the reason.
     core: tuple[Operation, ...] = ()
     why: tuple[str, ...] = ()
 
@@ -48,7 +48,7 @@ class Judgement:
 
 
 def judge(history: History, budget: int) -> tuple[Judgement, Stuck | None]:
-    """What is found out about a history, and where the search came furthest if that is illegal."""
+    """The judgement on a history, and where the search came furthest if it is illegal."""
     try:
         narrow = narrowed(history)
     except Contradiction as found:

@@ -1,23 +1,23 @@
-"""The sequential specification: what each call may answer when calls come one after the other.
+"""The sequential specification: the right answers when calls come one after the other.
 
-It shares nothing with the rulebook. The rules, in full:
+It shares nothing with the rulebook. The complete rules:
 
-    A grant is given only if every grant of another holder that overlaps it and is still live is a
-    read, and so is it. Paths overlap if they are equal or one contains the other.
-    A request is refused only if there is a live grant in its way, or a reservation of a request
-    that has waited out its patience.
-    `verify` and `fenced` say yes only for a live grant with its own token, and no only otherwise.
-    `release` and `renew` say yes only for a grant that has not ended. A grant that has run out is
-    there until a request, `renew` or `release` meets it, so it can still be given back. Any process
-    may release a grant; only its holder renews it.
-    A grant ends by being given back, by time (a ttl after it was given or renewed), or with its
+    A request is granted only if every live, overlapping grant of another holder is a read, and the
+    request is one too. Paths overlap if they are equal or one contains the other.
+    A request is refused only if it conflicts with a live grant, or with a reservation of a request
+    that has waited past its patience.
+    `verify` and `fenced` succeed only for a live grant with its own token, and fail only otherwise.
+    `release` and `renew` succeed only for a grant that has not ended. An expired grant remains
+    until a request, `renew` or `release` meets it, so it can still be released. Any process may
+    release a grant; only its holder renews it.
+    A grant ends by its release, by time (a ttl after it was granted or renewed), or with its
     process.
 
-The moment at which a lease runs out or a process dies lies between two that are known. Before the
-first the grant is live, after the second it is not, and between them an answer decides. So the
-model accepts a little more than an exact clock would, and never less.
+The moments at which a lease expires or a process dies are known as intervals. Before the interval
+the grant is live, after it the grant is not, and inside it an answer decides. So the model accepts
+a little more than an exact clock would, and never less.
 
-The order of tokens is not here: it holds over the whole ledger, and `windows` judges it.
+The order of tokens is not here: it holds over the whole ledger, and `windows` checks it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 from histories.operation import Death, History, Operation, Want
 
-#: A moment that never comes.
+#: A moment that is never reached.
 NEVER = 1 << 62
 #: A lease is measured on the ledger's clock, in whole microseconds, and the machine may be busy.
 EARLY, LATE = 1_000_000, 100_000_000
@@ -36,15 +36,15 @@ RESOURCES = ("port:", "db:", "git:", "res:")
 
 
 class Lease(NamedTuple):
-    """A grant that is held: when it runs out at the earliest, at the latest, and whether an answer
-    has shown that it has."""
+    """A grant that is held: when it expires at the earliest, at the latest, and whether an answer
+    has shown that it has expired."""
 
     earliest: int
     latest: int
     lapsed: bool = False
 
 
-#: What is held, by the grant's id. Never changed: a step makes another one.
+#: The held grants by id. Never changed: a step makes a new one.
 Held = Mapping[str, Lease]
 NOTHING_HELD: Held = {}
 
@@ -56,7 +56,7 @@ class Facts(NamedTuple):
     wants: tuple[Want, ...]
     token: int
     ttl: int | None
-    #: It may have ended from here on, other than by time; and has from there on.
+    #: From when on it may have ended, other than by time, and from when on it has.
     may_end: int
     must_end: int
     #: Whether a renewal had no answer, so that it may have been extended.
@@ -71,7 +71,7 @@ def parts(key: str) -> tuple[str, ...]:
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether two keys are the same thing, or one contains the other."""
+    """Whether two keys are equal, or one contains the other."""
     first, second = parts(one), parts(other)
     if "" in first or "" in second:
         return first == second
@@ -90,11 +90,11 @@ def clash(some: Iterable[Want], others: Iterable[Want]) -> bool:
 
 
 class Model:
-    """The specification, with what is known of the grants of one history."""
+    """The specification, with the known facts about the grants of one history."""
 
     def __init__(self, history: History, seen: History | None = None) -> None:
-        """`seen` is the history as it was recorded, if the windows of this one are narrower: how
-        long a request has waited counts from its call."""
+        """`seen` is the history as it was recorded, if the windows of this one are narrower: the
+        wait of a request counts from its call."""
         self._deaths = {death.process: death for death in history.deaths}
         self._clashes: dict[tuple[tuple[Want, ...], tuple[Want, ...]], bool] = {}
         self.facts: dict[str, Facts] = {}
@@ -109,7 +109,7 @@ class Model:
     def _facts_of(self, operation: Operation) -> Facts:
         death = self._deaths.get(operation.process, Death("", NEVER))
         may_end = death.after
-        if operation.answer == "failed":  # its call may have given back what it was given
+        if operation.answer == "failed":  # its call may have released the grant
             may_end = operation.invoked
         return Facts(
             operation.holder, operation.wants, operation.token, operation.ttl,
@@ -125,7 +125,7 @@ class Model:
         self.facts[operation.grant] = facts
 
     def clashes(self, some: tuple[Want, ...], others: tuple[Want, ...]) -> bool:
-        """`clash`, remembered."""
+        """`clash`, cached."""
         known = self._clashes.get((some, others))
         if known is None:
             known = self._clashes[some, others] = clash(some, others)
@@ -134,8 +134,8 @@ class Model:
     # One step
 
     def step(self, held: Held, operation: Operation) -> Held | str:
-        """What is held after an operation: the same object if that did not change. A text if the
-        operation cannot have had this answer here. A request whose outcome is not known counts as
+        """The held grants after an operation: the same object if they did not change, or a text if
+        the operation cannot have had this answer here. A request whose outcome is unknown counts as
         granted, and needs a moment by which it was."""
         yes = operation.outcome is not False
         if operation.asks:
@@ -241,8 +241,8 @@ class Model:
     # Reservations
 
     def _excused_refusals(self, operations: Iterable[Operation]) -> frozenset[Operation]:
-        """The refusals that a reservation may explain. Whether a request waits is no part of what
-        is held, so these are excused by their times alone."""
+        """The refusals that a reservation may explain. Waiting requests are not part of the state,
+        so these refusals are excused by their times alone."""
         operations = tuple(operations)
         waits = [operation for operation in operations if self._may_reserve(operation)]
         if not waits:
@@ -278,5 +278,5 @@ class Model:
 
 
 def grant_of(operation: Operation) -> str:
-    """The id of what a request was given; a request without an answer has one of its own."""
+    """The id of the grant of a request; a request without an answer has an id of its own."""
     return operation.grant or f"?{operation.process}@{operation.invoked}"

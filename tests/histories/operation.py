@@ -1,9 +1,9 @@
-"""One call of one process as it was seen from outside, and a history of them.
+"""One call of one process as it was seen from outside, and a history of calls.
 
 Times are nanoseconds of CLOCK_MONOTONIC, which is one clock for all processes of a host (in one
-time namespace): a call that was answered before another one was made has happened first, whichever
-processes made them. A call without an answer is one whose process was killed. It has happened at
-any time after it was made, or never.
+time namespace): a call that was answered before another one was made happened first, in whichever
+processes. A call without an answer is one whose process was killed. It took effect at any time
+after it was made, or never.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-#: What was asked for: a key and a mode, `r` or `w`.
+#: A request for one key: the key and a mode, `r` or `w`.
 Want = tuple[str, str]
 
-#: Answers that say yes, and answers that say no. Any other answer says nothing for certain.
+#: Answers of success and of failure. Any other answer is inconclusive.
 YES = frozenset(("granted", "released", "holds", "entered", "renewed"))
 NO = frozenset(
     ("refused", "timed out", "nothing to release", "does not hold", "kept out", "lapsed")
 )
 
-#: Calls that ask for a grant. All others are about one.
+#: Calls that request a grant. All others concern one.
 ASKING = frozenset(("try_acquire", "acquire"))
-#: Calls that, with the answer yes, change what is held.
+#: Calls that change the held grants if they succeed.
 CHANGING = frozenset(("try_acquire", "acquire", "release", "renew"))
 
 
@@ -37,21 +37,21 @@ class Operation:
     answered: int | None = None
     answer: str = ""
     wants: tuple[Want, ...] = ()
-    #: The grant that it is about, or that it was given, and the token that goes with it.
+    #: The grant that it concerns or received, and its token.
     grant: str = ""
     token: int = 0
     ttl: int | None = None
-    #: How long a waiting request lets others pass; None if it never waits, or always lets them.
+    #: How long a waiting request lets others overtake; None if it never waits, or always does.
     patience: int | None = None
     #: From when to when a fenced section lasted, as its holder saw it.
     section: tuple[int, int] | None = None
 
     @property
     def outcome(self) -> bool | None:
-        """Whether the answer was yes; None if nothing certain is known.
+        """Whether the call succeeded; None if that is unknown.
 
-        A request that timed out after more than its ttl may have been served meanwhile, and may
-        have let that lapse because its process was stopped.
+        A request that timed out after more than its ttl may have been granted meanwhile, and may
+        have let the grant expire because its process was stopped.
         """
         if self.answered is None:
             return None
@@ -61,12 +61,12 @@ class Operation:
 
     @property
     def asks(self) -> bool:
-        """Whether it asks for a grant."""
+        """Whether it requests a grant."""
         return self.call in ASKING
 
     @property
     def changes(self) -> bool:
-        """Whether it changed what is held, for certain."""
+        """Whether it certainly changed the held grants."""
         return self.call in CHANGING and self.outcome is True
 
     def __str__(self) -> str:
@@ -91,7 +91,7 @@ class Death:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """All that was seen of one ledger."""
+    """Everything that was recorded of one ledger."""
 
     operations: tuple[Operation, ...]
     deaths: tuple[Death, ...] = field(default=())

@@ -1,11 +1,11 @@
-"""The recorder: a manager whose calls are written down, before they are made and when they answer.
+"""The recorder: a manager whose calls are logged, before they are made and when they answer.
 
 Each process has a file of its own in the history's folder, with two lines for each call, each
-written with a single write(2): what a killed process had been told is there. A forked child begins
+written with a single write(2): the answers to a killed process are recorded. A forked child starts
 a file of its own with its first call; a call that the fork interrupted is its parent's.
 
-Keep that folder outside of the tree whose ledger is tested. A file is opened anew if the program
-has closed its descriptor, as daemons do: the number may mean another file by then.
+Keep that folder outside the tree whose ledger is tested. A file is reopened if the program has
+closed its descriptor, as daemons do: the number may belong to another file by then.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from holdfast.manager.grants import LockGrant
 from holdfast.manager.manager import LockManager
 
 NANOSECONDS = 1_000_000_000
-#: Where deaths are written down, by the process that sees them.
+#: The file for deaths, written by the processes that observe them.
 DEATHS = "deaths"
 
 
@@ -70,7 +70,7 @@ class Journal:
         return (status.st_dev, status.st_ino) == self._identity
 
     def invoke(self, call: str, **facts: Any) -> tuple[int, int]:
-        """Write down that a call is about to be made."""
+        """Record that a call is about to be made."""
         if self._pid != os.getpid():
             self._open()
         self._calls += 1
@@ -78,30 +78,30 @@ class Journal:
         return self._pid, self._calls
 
     def answer(self, call: tuple[int, int], answer: str, **facts: Any) -> None:
-        """Write down what it answered, unless that is the business of our parent."""
+        """Record the answer, unless the call is our parent's."""
         answered = monotonic_ns()
         if call[0] == os.getpid():
             self._put(number=call[1], answered=answered, answer=answer, **facts)
 
     def inside(self, call: tuple[int, int]) -> None:
-        """Write down that a fenced section has begun."""
+        """Record that a fenced section has begun."""
         entered = monotonic_ns()
         if call[0] == os.getpid():
             self._put(number=call[1], entered=entered)
 
     def leave(self) -> None:
-        """Write down that this process is about to end by itself."""
+        """Record that this process is about to end by itself."""
         self._put(process=self.process, after=monotonic_ns())
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._pid == os.getpid() and self._is_open():
             os.close(self._file)
         self._file = -1
 
 
 class Recorder:
-    """What one holder does with a manager. Refusals are None or False here, not errors."""
+    """The calls of one holder to a manager. Refusals are None or False here, not errors."""
 
     def __init__(self, manager: LockManager, journal: Journal, holder: str | Holder) -> None:
         self.manager = manager
@@ -116,7 +116,7 @@ class Recorder:
     def try_acquire(
         self, *, read_paths: Iterable[str] = (), write_paths: Iterable[str] = (), ttl: float | None
     ) -> LockGrant | None:
-        """Ask for it now."""
+        """Request keys without waiting."""
         return self._ask("try_acquire", tuple(read_paths), tuple(write_paths), ttl, {})
 
     def acquire(
@@ -128,7 +128,7 @@ class Recorder:
         timeout: float,
         patience: float = 600,
     ) -> LockGrant | None:
-        """Wait for it."""
+        """Request keys and wait."""
         rest = {"timeout": timeout, "patience": patience}
         return self._ask("acquire", tuple(read_paths), tuple(write_paths), ttl, rest)
 
@@ -154,7 +154,7 @@ class Recorder:
             except Refused:
                 self.journal.answer(made, "refused")
                 return None
-            except Lost:  # it was stopped while it waited, was served, and let it run out
+            except Lost:  # the process was stopped while it waited, and its grant expired meanwhile
                 self.journal.answer(made, "lost")
                 return None
         if grant is None:
@@ -172,7 +172,7 @@ class Recorder:
             raise
 
     def release(self, grant: LockGrant) -> bool:
-        """Give it back."""
+        """Release a grant."""
         made = self._about("release", grant)
         with self._failure(made):
             ended = self.manager.release(grant.id)
@@ -180,7 +180,7 @@ class Recorder:
         return ended
 
     def verify(self, grant: LockGrant, *, token: int | None = None) -> bool:
-        """Ask whether it is held, with its own token or another."""
+        """Verify a grant, with its own token or another."""
         shown = grant.token if token is None else token
         made = self._about("verify", grant, token=shown)
         with self._failure(made):
@@ -189,7 +189,7 @@ class Recorder:
         return holds
 
     def renew(self, grant: LockGrant) -> bool:
-        """Extend it by its own ttl."""
+        """Extend a grant by its own ttl."""
         made = self._about("renew", grant)
         with self._failure(made):
             try:
@@ -202,7 +202,7 @@ class Recorder:
 
     @contextmanager
     def fenced(self, grant: LockGrant) -> Iterator[bool]:
-        """A fenced section; false, and no section, if it is not entered."""
+        """A fenced section; False, without a section, if it is not entered."""
         made = self._about("fenced", grant, token=grant.token)
         section = self.manager.fenced(grant)
         with self._failure(made):
@@ -225,7 +225,7 @@ class Recorder:
 
 
 def note_death(folder: str | os.PathLike[str], process: str, after: int, by: int) -> None:
-    """Write down that a process was killed: not before one moment, and was gone at another."""
+    """Record that a process was killed, and the interval in which it died."""
     line = json.dumps({"process": process, "after": after, "by": by})
     file = os.open(os.path.join(folder, DEATHS), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.write(file, line.encode() + b"\n")
@@ -241,7 +241,7 @@ def read(folder: str | os.PathLike[str]) -> History:
     deaths: dict[str, Death] = {}
     for file in sorted(Path(folder).iterdir()):
         calls: dict[int, dict[str, Any]] = {}
-        # Behind the last line break may be half a line: of a call that was not made any more.
+        # After the last line break may be half a line, of a call that was never made.
         for line in file.read_text(encoding="utf-8").split("\n")[:-1]:
             facts = json.loads(line)
             if "number" in facts:
@@ -257,7 +257,7 @@ def _operation(process: str, facts: dict[str, Any]) -> Operation:
     section, answered, answer = None, facts.get("answered"), facts.get("answer", "")
     if "entered" in facts:
         section = (facts["entered"], facts.get("left", facts["entered"]))
-        if answered is None:  # it was killed inside
+        if answered is None:  # the process was killed inside
             answered, answer = facts["entered"], "entered"
     return Operation(
         process=process,

@@ -1,16 +1,16 @@
 """The search for a legal order of the operations on one set of keys.
 
-The idea is Wing and Gong's, with the memory of states that Lowe added: put next any operation whose
-call came before the earliest answer that is still missing, step the model, and go back where no
-operation fits. A state that has been seen with the same operations behind it is not tried again.
+The algorithm is Wing and Gong's, with the cache of states that Lowe added: place next any operation
+whose call came before the earliest answer that is still missing, step the model, and backtrack if
+no operation fits. A state that was visited with the same operations placed is not tried again.
 
-Two facts about locks keep it short. An operation that fits and changes nothing is put next without
-trying others: wherever it stands in a legal order, it can be moved to here. And of the grants only
-the one with the smallest token can be next. What is left to choose is when releases, renewals and
+Two facts about locks keep the search short. An operation that fits and changes nothing is placed
+without trying others: wherever it is in a legal order, it can be moved here. And of the grants only
+the one with the smallest token can be next. The remaining choices are when releases, renewals and
 observed ends took effect, earliest answer first.
 
 A request without an answer may have been granted. That is tried only where a refusal needs it as
-its reason: before the first such refusal it makes no difference, and no answer says that it was
+its reason: before the first such refusal it makes no difference, and no answer shows that it was
 earlier.
 """
 
@@ -25,7 +25,7 @@ from histories.operation import Operation
 
 
 class Stuck(NamedTuple):
-    """Where the search came furthest: after which answers nothing fits, and why each does not."""
+    """Where the search came furthest: after which answers no operation fits, and why."""
 
     at: int
     placed: tuple[Operation, ...]
@@ -34,17 +34,17 @@ class Stuck(NamedTuple):
 
 
 class OutOfBudget(Exception):
-    """There may be an order, and there may be none."""
+    """It is undecided whether there is an order."""
 
 
 class _Place(NamedTuple):
-    """How far an order has come."""
+    """A state of the search: the operations that are placed."""
 
     #: The operations of which any may be next, by their numbers. All before `reached` that are not
     #: among them are placed.
     open: frozenset[int]
     reached: int
-    #: Requests without an answer that are taken to have been granted.
+    #: Requests without an answer that are assumed to have been granted.
     guessed: frozenset[int]
     next_grant: int
     held: Held
@@ -55,7 +55,7 @@ class _Place(NamedTuple):
 
 
 class Search:
-    """One search. `budget` bounds how many states are looked at."""
+    """One search. `budget` bounds the number of visited states."""
 
     def __init__(self, model: Model, operations: tuple[Operation, ...], budget: int) -> None:
         self._model = model
@@ -101,7 +101,7 @@ class Search:
         return self._stuck
 
     def _settled(self, place: _Place) -> _Place:
-        """The place after all that fits and changes nothing. Nothing is open only at the end."""
+        """The place after all operations that fit and change nothing. At the end none is open."""
         model, operations, held = self._model, self._operations, place.held
         still_open, reached = set(place.open), place.reached
         fresh = sorted(still_open)

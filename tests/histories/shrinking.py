@@ -1,8 +1,8 @@
-"""From an illegal history to the few operations that make it so.
+"""Reduces an illegal history to the few operations that make it illegal.
 
-Answers that change nothing can be left out of a legal history, and so can a whole grant, the
-request and all that is about it, unless it may be the reason of a refusal that stays: what is left
-is legal. So what is still illegal after leaving them out shows that the history was.
+A legal history stays legal without answers that change nothing, and without a whole grant, its
+request and all its operations, unless it may be the reason of a remaining refusal. So if a history
+is still illegal without them, the original was illegal too.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from histories.model import clash, grant_of
 from histories.operation import CHANGING, History, Operation
 from histories.search import Stuck
 
-#: How often a smaller part is tried.
+#: How many smaller parts are tried.
 TRIES_MAX = 400
 
 
 def shrunk(history: History, found: Judgement, stuck: Stuck, budget: int) -> Judgement:
-    """The same judgement with as few operations as are found to be enough for it."""
+    """The same judgement with as few operations as were found to suffice."""
     part = until(history, stuck.at)
-    # What came later may be needed too: a token that was given later says when others were given.
+    # Later operations may be needed too: a later token shows when others were granted.
     for guess in (_around(part, stuck), part, _around(history, stuck), history):
         known = _Reduction(guess, budget)
         if known.judgement is not None:
@@ -30,7 +30,7 @@ def shrunk(history: History, found: Judgement, stuck: Stuck, budget: int) -> Jud
 
 
 def until(history: History, at: int) -> History:
-    """What had been seen at a moment: answers that came later are unknown."""
+    """The history up to a moment: later answers are unknown."""
     operations = []
     for operation in history.operations:
         if operation.invoked > at:
@@ -49,7 +49,7 @@ def until(history: History, at: int) -> History:
 
 
 def _around(part: History, stuck: Stuck) -> History:
-    """The grants that are held where the search got stuck, and what did not fit there."""
+    """The grants that were held where the search got stuck, and the operations that did not fit."""
     left = [operation for operation, _why in stuck.left]
     refused = [operation for operation in left if operation.asks and not operation.outcome]
     ids = set(stuck.held) | {grant_of(operation) for operation in left}
@@ -93,7 +93,7 @@ def _changes_or_may(operation: Operation) -> bool:
 
 
 class _Reduction:
-    """Leaves out what can be left out."""
+    """Omits the operations that can be omitted."""
 
     def __init__(self, part: History, budget: int) -> None:
         self._part = part
@@ -109,7 +109,7 @@ class _Reduction:
         return replace(judgement, core=part.operations)
 
     def smallest(self) -> Judgement:
-        """What is left when nothing more can be left out."""
+        """The operations that remain when none can be omitted any more."""
         self._without_observations()
         self._without_families()
         self._without_observations()
@@ -138,7 +138,7 @@ class _Reduction:
         )
 
     def _without_some(self, groups: list[list[Operation]]) -> None:
-        """Try to leave out all, then halves, and so on down to single groups."""
+        """Try to omit all, then halves, and so on down to single groups."""
         size = len(groups)
         while size and self._tries > 0:
             start = 0

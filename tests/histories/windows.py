@@ -1,9 +1,9 @@
-"""Between which moments each operation took effect: what tokens and fenced sections say about it.
+"""The interval in which each operation took effect, narrowed by tokens and fenced sections.
 
-Both hold over a whole ledger, so they tie together what is otherwise checked apart. A grant with a
-larger token was given later; and while a fenced section lasts nothing changes hands. So the moment
-at which an operation took effect often lies between two that are much closer than its call and its
-answer. If nothing lies between them, the history is illegal, and a few operations show why.
+Both rules hold over a whole ledger, so they connect sets that are otherwise checked separately. A
+grant with a larger token was granted later; and during a fenced section no lock changes hands. So
+the interval of an operation is often much shorter than that from its call to its answer. If it is
+empty, the history is illegal, and a few operations show why.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Window = tuple[int, int]
 
 
 class Contradiction(Exception):
-    """Operations of which no order is legal, whatever else happened."""
+    """Operations without a legal order, whatever else happened."""
 
     def __init__(self, why: str, *operations: Operation) -> None:
         super().__init__(why)
@@ -29,7 +29,7 @@ class Contradiction(Exception):
 
 
 def narrowed(history: History) -> History:
-    """The same history with the windows of its operations as narrow as they are known to be."""
+    """The same history with the narrowest known windows of its operations."""
     by_section = _outside_sections(history.operations)
     by_token = _in_order_of_tokens(history.operations)
     found = []

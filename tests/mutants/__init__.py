@@ -1,9 +1,8 @@
 """Mutants: for every promise in docs/CONFORMANCE.md a change to the source that breaks it.
 
-A test that is named for a promise and passes while the promise is broken proves nothing. So each
-mutant names the promise that it breaks and the tests that must notice, and the mutants are run:
-`./check long` runs all of them, `./check fights` a sample. A mutant is one piece of text in one
-file of the package, and what stands there instead:
+A test of a promise that passes while the promise is broken proves nothing. So each mutant names the
+promise that it breaks and the tests that must fail: `./check long` runs all mutants, `./check
+fights` a sample. A mutant is one piece of text in one file of the package, and its replacement:
 
     Mutant(
         "000-11",

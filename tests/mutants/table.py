@@ -1,4 +1,4 @@
-"""What a mutant is, and the table of all of them."""
+"""The definition of a mutant, and the table of all mutants."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ class Mutant:
     """A change that breaks a promise, and the tests that must fail for it."""
 
     promise: str
-    #: What is wrong now, in words.
+    #: What the mutant breaks, in words.
     about: str
-    #: From the folder of the package.
+    #: Relative to the folder of the package.
     file: str
-    #: Stands exactly once in that file.
+    #: Occurs exactly once in that file.
     old: str
     new: str
-    #: Every one of them must fail. All are named for the promise in docs/CONFORMANCE.md.
+    #: Each of them must fail. docs/CONFORMANCE.md names all of them for the promise.
     tests: tuple[str, ...]
 
     @property
     def name(self) -> str:
-        """What a run of it is called."""
+        """The name of its run."""
         return f"{self.promise} {self.about}"
 
     def applied_to(self, source: str) -> str:

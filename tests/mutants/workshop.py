@@ -1,8 +1,8 @@
 """A copy of the project with an interpreter of its own, to break and to run tests in.
 
-The tests start many processes, some of them with an environment that they empty first. So the
-broken package cannot be put into their way by a variable: the copy has a virtual environment, whose
-`python` finds the copy's source, and after it the packages of whoever runs this.
+The tests start many processes, some of them with an emptied environment. So no variable can point
+them to the broken package: the copy has a virtual environment, whose `python` finds the copy's
+source first, and then the packages of the interpreter that runs this.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ import pytest
 
 from mutants.table import PACKAGE, PROJECT, Mutant
 
-#: What of the project tests read.
+#: The parts of the project that tests read.
 NEEDED = ("src", "tests", "docs", "bench", ".ci", "README.md", "CHANGELOG.md", "pyproject.toml", "check")  # fmt: skip
-#: Far more than any test in the table takes alone.
+#: Far longer than any test in the table takes alone.
 PATIENCE_SECONDS = 300
 
 _OUTCOME = re.compile(r"^(PASSED|FAILED|ERROR) ([^\s\[]+)", re.MULTILINE)
@@ -35,7 +35,7 @@ _SKIPPED = re.compile(r"^SKIPPED .*$", re.MULTILINE)
 
 
 class Workshop:
-    """One copy. Not for two mutants at once."""
+    """One copy, for one mutant at a time."""
 
     def __init__(self, folder: Path) -> None:
         self.project = folder / "project"
@@ -68,7 +68,7 @@ class Workshop:
 
     @contextmanager
     def broken(self, mutant: Mutant) -> Iterator[None]:
-        """One file of the copy is different inside."""
+        """Inside, one file of the copy is different."""
         file = self.project / PACKAGE / mutant.file
         before = file.read_text(encoding="utf-8")
         self._write(file, mutant.applied_to(before))
@@ -78,15 +78,15 @@ class Workshop:
             self._write(file, before)
 
     def _write(self, file: Path, text: str) -> None:
-        """Other bytes with another time: Python's cache compares nothing but size and second."""
+        """Write a file with another time: Python's cache compares only size and seconds."""
         file.write_text(text, encoding="utf-8")
         moment = file.stat().st_mtime + next(self._changes) * 2
         os.utime(file, (moment, moment))
 
     def run(self, tests: tuple[str, ...]) -> dict[str, str]:
-        """How each of these tests ends, as pytest calls it. Of a test with parameters, the worst."""
+        """The result of each test, in pytest's words; of a test with parameters, the worst."""
         words = ["-m", "pytest", "-q", "-rA", "-n0", "-p", "no:randomly", "-p", "no:cacheprovider"]
-        # Sessions that share a folder for temporary files clear it away under each other.
+        # Sessions that share a folder for temporary files remove each other's.
         with tempfile.TemporaryDirectory(prefix="mutant-", ignore_cleanup_errors=True) as folder:
             self._run([str(self.python), *words, f"--basetemp={folder}/t", *tests], len(tests))
         if skipped := _SKIPPED.findall(self.said):
