@@ -1520,7 +1520,7 @@ MUTANTS: list[Mutant] = [
         "002-27",
         "a held stop does not look whether the owner lives",
         "gate/rulebook/agent_stop.py",
-        "        return None  # that is the hold of a later stop\n    life.look_round()\n",
+        "        return None  # that hold belongs to a later stop\n    life.look_round()\n",
         "        return None\n    handover.notice(life)\n",
         (
             HOOK
