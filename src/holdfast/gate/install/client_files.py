@@ -98,12 +98,13 @@ def write(change: Change) -> None:
         os.unlink(path)
         return
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    _replace(path, change.new.encode())
+    _replace(change.path, change.new.encode())
 
 
 def _replace(path: str, data: bytes) -> None:
     try:
-        replace_file(path, data, like_old=True, durable=True)
+        # People link their settings to a folder of dotfiles, so the link must stay.
+        replace_file(path, data, like_old=True, follow_link=True, durable=True)
     except OSError as error:
         raise InstallError(
             f"{path} cannot be written: {error.strerror}", hint="see to that and try again",
