@@ -266,7 +266,7 @@ def _refuse_shared(worktree: Worktree) -> None:
         desk.replace(record)
 """,
         (
-            "tests/trees/test_seed_000_trees.py::test_seed000_05_whoever_comes_a_moment_later_does_not_get_it_too",
+            "tests/trees/test_seed_000_trees.py::test_seed000_05_a_later_request_does_not_get_it_too",
             "tests/trees/test_seed_000_trees.py::test_seed000_05_of_many_who_acquire_at_once_one_gets_it",
         ),
     ),
@@ -282,7 +282,7 @@ def _refuse_shared(worktree: Worktree) -> None:
             tree_files.write_new(path, tree_files.pretty(record.to_dict()))
 """,
         (
-            "tests/trees/test_seed_000_trees.py::test_seed000_05_whoever_dies_while_it_is_written_has_it_whole_or_not_at_all",
+            "tests/trees/test_seed_000_trees.py::test_seed000_05_a_process_killed_while_writing_it_has_it_whole_or_not_at_all",
         ),
     ),
     Mutant(
@@ -418,7 +418,7 @@ def _refuse_shared(worktree: Worktree) -> None:
         desk.replace(record)
 """,
         (
-            "tests/trees/test_seed_000_trees.py::test_seed000_07_an_expired_lock_is_acquired_by_stealing_only",
+            "tests/trees/test_seed_000_trees.py::test_seed000_07_an_expired_lock_is_acquired_only_by_stealing",
         ),
     ),
     Mutant(
@@ -434,7 +434,7 @@ def _refuse_shared(worktree: Worktree) -> None:
         if desk.record is not None:
             raise _expired(desk.record) if""",
         (
-            "tests/trees/test_seed_000_trees.py::test_seed000_07_an_expired_lock_is_acquired_by_stealing_only",
+            "tests/trees/test_seed_000_trees.py::test_seed000_07_an_expired_lock_is_acquired_only_by_stealing",
         ),
     ),
     Mutant(
@@ -928,7 +928,7 @@ def _refuse_shared(worktree: Worktree) -> None:
         "cli/tree/tree_locks.py",
         'lease_seconds=context.lease_or_default(), reason=call.text("reason") or ""',
         "lease_seconds=context.lease_or_default()",
-        ("tests/trees/test_trees_commands.py::test_a_steal_by_a_command_says_whom_it_robbed",),
+        ("tests/trees/test_trees_commands.py::test_a_steal_by_a_command_names_the_former_holder",),
     ),
     Mutant(
         "000-13",
@@ -1025,8 +1025,8 @@ def _refuse_shared(worktree: Worktree) -> None:
         "",
         (
             "tests/trees/test_seed_000_trees.py::test_seed000_15_a_snapshot_checks_the_token_again_at_its_commit",
-            "tests/trees/test_seed_000_trees.py::test_seed000_15_and_one_whose_lease_merely_ran_out",
-            "tests/trees/test_seed_000_trees.py::test_seed000_15_nobody_can_steal_between_the_check_and_the_commit",
+            "tests/trees/test_seed_000_trees.py::test_seed000_15_so_does_one_whose_lease_merely_expired",
+            "tests/trees/test_seed_000_trees.py::test_seed000_15_no_steal_comes_between_the_check_and_the_commit",
         ),
     ),
     Mutant(
@@ -1039,7 +1039,7 @@ def _refuse_shared(worktree: Worktree) -> None:
         "",
         (
             "tests/trees/test_seed_000_trees.py::test_seed000_15_so_does_a_restore_in_place",
-            "tests/trees/test_seed_000_trees.py::test_seed000_15_nobody_can_steal_between_the_check_and_the_commit",
+            "tests/trees/test_seed_000_trees.py::test_seed000_15_no_steal_comes_between_the_check_and_the_commit",
         ),
     ),
     Mutant(
@@ -1055,7 +1055,7 @@ def _refuse_shared(worktree: Worktree) -> None:
             with self._worktree.guard():
 """,
         (
-            "tests/trees/test_seed_000_trees.py::test_seed000_15_nobody_can_steal_between_the_check_and_the_commit",
+            "tests/trees/test_seed_000_trees.py::test_seed000_15_no_steal_comes_between_the_check_and_the_commit",
         ),
     ),
     Mutant(
@@ -1071,7 +1071,7 @@ def _refuse_shared(worktree: Worktree) -> None:
             with worktree.guard():
 """,
         (
-            "tests/trees/test_seed_000_trees.py::test_seed000_15_nobody_can_steal_between_the_check_and_the_commit",
+            "tests/trees/test_seed_000_trees.py::test_seed000_15_no_steal_comes_between_the_check_and_the_commit",
         ),
     ),
     Mutant(
@@ -1090,7 +1090,9 @@ def discard""",
 
 
 def discard""",
-        ("tests/trees/test_seed_000_trees.py::test_seed000_15_and_one_whose_lease_merely_ran_out",),
+        (
+            "tests/trees/test_seed_000_trees.py::test_seed000_15_so_does_one_whose_lease_merely_expired",
+        ),
     ),
     Mutant(
         "000-16",
@@ -1161,7 +1163,7 @@ def discard""",
                 return fields
 """,
         (
-            "tests/trees/test_trees_crashes.py::test_a_stopped_holder_that_was_stolen_from_publishes_nothing",
+            "tests/trees/test_trees_crashes.py::test_a_stopped_holder_whose_lock_was_stolen_publishes_nothing",
         ),
     ),
     Mutant(
@@ -1179,7 +1181,7 @@ def discard""",
             raise
 """,
         (
-            "tests/trees/test_trees_crashes.py::test_a_stopped_holder_that_was_stolen_from_publishes_nothing",
+            "tests/trees/test_trees_crashes.py::test_a_stopped_holder_whose_lock_was_stolen_publishes_nothing",
         ),
     ),
     Mutant(
@@ -1869,7 +1871,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
         flock(descriptor, LOCK_EX | LOCK_NB)
         if os.fstat""",
         "        if os.fstat",
-        ("tests/trees/test_seed_000_trees.py::test_seed000_25_what_somebody_is_at_is_no_leftover",),
+        ("tests/trees/test_seed_000_trees.py::test_seed000_25_work_in_progress_is_not_a_leftover",),
     ),
     Mutant(
         "000-25",
@@ -1881,7 +1883,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
         """\
             if not os.path.lexists(path):
 """,
-        ("tests/trees/test_seed_000_trees.py::test_seed000_25_what_somebody_is_at_is_no_leftover",),
+        ("tests/trees/test_seed_000_trees.py::test_seed000_25_work_in_progress_is_not_a_leftover",),
     ),
     Mutant(
         "000-25",

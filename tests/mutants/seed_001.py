@@ -58,7 +58,7 @@ MUTANTS: list[Mutant] = [
         "            if found:\n                self._complete",
         "            found = [one for one in found if self.is_owned(one.lock)]\n            for home in [] if found else places:\n                home.files.remove(spec_name)\n            if found:\n                self._complete",
         (
-            "tests/specs/test_seed_001.py::test_seed001_p2_another_machine_is_refused_with_the_lock_that_is_there",
+            "tests/specs/test_seed_001.py::test_seed001_p2_another_machine_is_refused_with_the_existing_lock",
             "tests/specs/test_spec_locks.py::test_of_many_machines_that_lock_at_once_one_wins",
         ),
     ),
@@ -69,7 +69,7 @@ MUTANTS: list[Mutant] = [
         "error=ALREADY_LOCKED, existing_lock=shown.lock)",
         "error=ALREADY_LOCKED)",
         (
-            "tests/specs/test_seed_001.py::test_seed001_p2_another_machine_is_refused_with_the_lock_that_is_there",
+            "tests/specs/test_seed_001.py::test_seed001_p2_another_machine_is_refused_with_the_existing_lock",
         ),
     ),
     Mutant(
@@ -85,7 +85,7 @@ MUTANTS: list[Mutant] = [
             return True
 """,
         (
-            "tests/specs/test_seed_001.py::test_seed001_p2_so_it_is_by_a_lock_that_was_made_after_it_looked",
+            "tests/specs/test_seed_001.py::test_seed001_p2_a_lock_created_after_the_check_refuses_too",
         ),
     ),
     Mutant(
@@ -114,9 +114,7 @@ MUTANTS: list[Mutant] = [
         "specs/spec_locks.py",
         "            one.home.files.remove(spec_name)\n            one.home.notes.forget(spec_name)\n        return UnlockResult",
         "            one.home.notes.forget(spec_name)\n        return UnlockResult",
-        (
-            "tests/specs/test_seed_001.py::test_seed001_p4_the_owner_gives_back_and_the_file_is_gone",
-        ),
+        ("tests/specs/test_seed_001.py::test_seed001_p4_the_owner_releases_and_the_file_is_gone",),
     ),
     Mutant(
         "001-P4",
@@ -125,7 +123,7 @@ MUTANTS: list[Mutant] = [
         'return "" if noted is None or self._is_held(found) or is_gone(noted) else OTHER_HOLDER',
         'return ""',
         (
-            "tests/specs/test_seed_001.py::test_seed001_p4_ownership_is_the_machines_and_its_holders_are_told_apart",
+            "tests/specs/test_seed_001.py::test_seed001_p4_the_machine_owns_a_lock_and_its_holders_are_told_apart",
         ),
     ),
     Mutant(
@@ -134,9 +132,7 @@ MUTANTS: list[Mutant] = [
         "specs/spec_locks.py",
         "        if not self.is_owned(found.lock):\n            return OTHER_MACHINE\n",
         "",
-        (
-            "tests/specs/test_seed_001.py::test_seed001_p5_another_machine_gives_back_with_force_only",
-        ),
+        ("tests/specs/test_seed_001.py::test_seed001_p5_another_machine_releases_only_with_force",),
     ),
     Mutant(
         "001-P5",
@@ -144,9 +140,7 @@ MUTANTS: list[Mutant] = [
         "specs/spec_locks.py",
         "given = found if force else self._ours(found)",
         "given = self._ours(found)",
-        (
-            "tests/specs/test_seed_001.py::test_seed001_p5_another_machine_gives_back_with_force_only",
-        ),
+        ("tests/specs/test_seed_001.py::test_seed001_p5_another_machine_releases_only_with_force",),
     ),
     Mutant(
         "001-P6",
@@ -155,7 +149,7 @@ MUTANTS: list[Mutant] = [
         "[status for status in found if status.locked]",
         "[status for status in found if status.is_owned_by_me]",
         (
-            "tests/specs/test_seed_001.py::test_seed001_p6_a_status_tells_everything_of_all_that_are_locked",
+            "tests/specs/test_seed_001.py::test_seed001_p6_a_status_shows_everything_about_all_locked_specs",
         ),
     ),
     Mutant(
@@ -165,7 +159,7 @@ MUTANTS: list[Mutant] = [
         "            duration=_held_for(lock, now),\n",
         "",
         (
-            "tests/specs/test_seed_001.py::test_seed001_p6_a_status_tells_everything_of_all_that_are_locked",
+            "tests/specs/test_seed_001.py::test_seed001_p6_a_status_shows_everything_about_all_locked_specs",
         ),
     ),
     Mutant(
@@ -175,7 +169,7 @@ MUTANTS: list[Mutant] = [
         "            is_owned_by_me=self.is_owned(lock),\n",
         "",
         (
-            "tests/specs/test_seed_001.py::test_seed001_p6_a_status_tells_everything_of_all_that_are_locked",
+            "tests/specs/test_seed_001.py::test_seed001_p6_a_status_shows_everything_about_all_locked_specs",
         ),
     ),
     Mutant(
@@ -215,7 +209,7 @@ MUTANTS: list[Mutant] = [
         "specs/staleness.py",
         "return held is not None and held >",
         "return held is None or held >",
-        ("tests/specs/test_spec_files.py::test_what_is_no_moment_is_none_and_never_stale",),
+        ("tests/specs/test_spec_files.py::test_an_invalid_time_is_none_and_never_stale",),
     ),
     Mutant(
         "001-P7",
@@ -374,7 +368,7 @@ MUTANTS: list[Mutant] = [
         "if not owner or not machine or host is None or timestamp is None:",
         "if not owner or not machine:",
         (
-            "tests/specs/test_seed_001.py::test_seed001_p13_a_corrupt_file_is_no_lock_and_a_new_one_can_be_taken",
+            "tests/specs/test_seed_001.py::test_seed001_p13_a_corrupt_file_is_not_a_lock_and_a_new_one_can_be_acquired",
         ),
     ),
     Mutant(
@@ -384,7 +378,7 @@ MUTANTS: list[Mutant] = [
         "except (ValueError, RecursionError):",
         "except ValueError:",
         (
-            "tests/specs/test_seed_001.py::test_seed001_p13_a_corrupt_file_is_no_lock_and_a_new_one_can_be_taken",
+            "tests/specs/test_seed_001.py::test_seed001_p13_a_corrupt_file_is_not_a_lock_and_a_new_one_can_be_acquired",
         ),
     ),
     Mutant(
@@ -399,7 +393,7 @@ MUTANTS: list[Mutant] = [
         raise PermissionError(13, "it is damaged")
 """,
         (
-            "tests/specs/test_seed_001.py::test_seed001_p13_a_corrupt_file_is_no_lock_and_a_new_one_can_be_taken",
+            "tests/specs/test_seed_001.py::test_seed001_p13_a_corrupt_file_is_not_a_lock_and_a_new_one_can_be_acquired",
             "tests/specs/test_spec_files.py::test_something_else_in_its_place_is_kept_aside",
         ),
     ),
@@ -614,7 +608,7 @@ MUTANTS: list[Mutant] = [
         "            if found:\n                self._complete",
         "            if any(self.is_owned(one.lock) for one in found):\n                return LockResult(True, lock=found[0].lock)\n            if found:\n                self._complete",
         (
-            "tests/specs/test_seed_001.py::test_seed001_19_already_locked_also_for_the_machine_that_has_it",
+            "tests/specs/test_seed_001.py::test_seed001_19_already_locked_even_for_the_machine_that_holds_it",
         ),
     ),
     Mutant(
@@ -624,7 +618,7 @@ MUTANTS: list[Mutant] = [
         'ALREADY_LOCKED = "Spec is already locked"',
         'ALREADY_LOCKED = "The spec is locked"',
         (
-            "tests/specs/test_seed_001.py::test_seed001_19_already_locked_also_for_the_machine_that_has_it",
+            "tests/specs/test_seed_001.py::test_seed001_19_already_locked_even_for_the_machine_that_holds_it",
         ),
     ),
     Mutant(
@@ -633,7 +627,7 @@ MUTANTS: list[Mutant] = [
         "specs/spec_locks.py",
         "        found = [home for home in self._homes if home.files.has_spec(spec_name)]\n",
         "        os.makedirs(os.path.dirname(self.files.path(spec_name)), exist_ok=True)\n        found = [home for home in self._homes if home.files.has_spec(spec_name)]\n",
-        ("tests/specs/test_seed_001.py::test_seed001_19_a_spec_that_is_not_there_is_not_found",),
+        ("tests/specs/test_seed_001.py::test_seed001_19_a_missing_spec_is_not_found",),
     ),
     Mutant(
         "001-19",
@@ -667,7 +661,9 @@ MUTANTS: list[Mutant] = [
         "specs/spec_locks.py",
         "        if not found:\n            return UnlockResult(True, message=NOT_LOCKED)\n",
         "        if not found:\n            return UnlockResult(False, error=NOT_FOUND)\n",
-        ("tests/specs/test_seed_001.py::test_seed001_20_to_give_back_what_nobody_has_is_no_error",),
+        (
+            "tests/specs/test_seed_001.py::test_seed001_20_releasing_an_unlocked_spec_is_not_an_error",
+        ),
     ),
     Mutant(
         "001-20",
@@ -735,7 +731,7 @@ MUTANTS: list[Mutant] = [
         "return LockStatus(spec_name, False, error=PERMISSION_DENIED), None",
         (
             "tests/specs/test_seed_001.py::test_seed001_21_a_file_that_may_not_be_read_is_an_unknown_state",
-            "tests/specs/test_seed_001.py::test_seed001_21_the_command_warns_of_a_state_that_is_not_known",
+            "tests/specs/test_seed_001.py::test_seed001_21_the_command_warns_of_an_unknown_state",
             "tests/specs/test_spec_gate.py::test_a_lock_that_may_not_be_read_refuses",
         ),
     ),
@@ -745,9 +741,7 @@ MUTANTS: list[Mutant] = [
         "cli/spec_commands.py",
         "    _warn(all_found)\n",
         "",
-        (
-            "tests/specs/test_seed_001.py::test_seed001_21_the_command_warns_of_a_state_that_is_not_known",
-        ),
+        ("tests/specs/test_seed_001.py::test_seed001_21_the_command_warns_of_an_unknown_state",),
     ),
     Mutant(
         "001-21",

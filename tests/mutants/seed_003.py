@@ -43,7 +43,7 @@ MUTANTS: list[Mutant] = [
         'LOCK = "write.lock"',
         (
             "tests/proof/test_seed_003.py::test_seed003_01_the_lock_is_a_json_file_with_who_and_since_when",
-            "tests/proof/test_seed_003.py::test_seed003_01_whoever_has_made_it_is_respected",
+            "tests/proof/test_seed_003.py::test_seed003_01_a_lock_made_by_any_program_is_respected",
         ),
     ),
     Mutant(
@@ -54,7 +54,7 @@ MUTANTS: list[Mutant] = [
         "os.replace(self._seat, self._folder.lock)",
         (
             "tests/proof/test_seed_003.py::test_seed003_01_making_it_is_exclusive",
-            "tests/proof/test_seed_003.py::test_seed003_01_whoever_has_made_it_is_respected",
+            "tests/proof/test_seed_003.py::test_seed003_01_a_lock_made_by_any_program_is_respected",
         ),
     ),
     Mutant(
@@ -153,7 +153,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
         "BREAK_SECONDS = 30.0",
         "BREAK_SECONDS = 3.0",
         (
-            "tests/proof/test_seed_003.py::test_seed003_04_that_of_another_program_only_when_it_is_old_and_somebody_says_so",
+            "tests/proof/test_seed_003.py::test_seed003_04_that_of_another_program_only_when_it_is_old_and_a_person_says_so",
         ),
     ),
     Mutant(
@@ -163,7 +163,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
         "if found.owner is not None and found.owner.host == own_witness().host and not found.is_dead:",
         "if found.owner is not None and found.owner.host != own_witness().host and not found.is_dead:",
         (
-            "tests/proof/test_seed_003.py::test_seed003_04_nobody_breaks_the_lock_of_a_process_that_lives",
+            "tests/proof/test_seed_003.py::test_seed003_04_the_lock_of_a_living_process_is_not_broken",
         ),
     ),
     Mutant(
@@ -177,7 +177,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
         if there.st_nlink:
             os.unlink""",
         (
-            "tests/proof/test_proof_lock.py::test_who_comes_late_does_not_break_the_lock_of_a_successor",
+            "tests/proof/test_proof_lock.py::test_a_late_process_does_not_break_the_lock_of_a_successor",
         ),
     ),
     Mutant(
@@ -660,9 +660,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
         "proof/event_ledger.py",
         "_TRIES = 50",
         "_TRIES = 1",
-        (
-            "tests/proof/test_proof_ledger.py::test_a_number_that_somebody_took_without_the_lock_is_left_to_it",
-        ),
+        ("tests/proof/test_proof_ledger.py::test_a_number_taken_without_the_lock_is_left_alone",),
     ),
     Mutant(
         "003-15",
@@ -743,9 +741,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
         "proof/claims.py",
         "        found = self._state.claims.get(node)\n        if found is not None and found.is_live(at):\n            hint",
         "        found = next(iter(self._state.claims.values()), None)\n        if found is not None and found.is_live(at):\n            hint",
-        (
-            "tests/proof/test_seed_003.py::test_seed003_17_claims_of_different_nodes_never_get_in_each_others_way",
-        ),
+        ("tests/proof/test_seed_003.py::test_seed003_17_claims_of_different_nodes_never_conflict",),
     ),
     Mutant(
         "003-17",
@@ -870,7 +866,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
         "proof/dialects/af_dialect.py",
         "        elif type == CLAIMED:\n            since",
         "        elif type == CREATED:\n            since",
-        ("tests/proof/test_proof_af.py::test_what_af_has_claimed_is_refused_until_its_end",),
+        ("tests/proof/test_proof_af.py::test_a_claim_of_af_is_respected_until_it_expires",),
     ),
     Mutant(
         "003-16",

@@ -96,7 +96,7 @@ def test_the_mode_is_0644_whatever_the_mask(root: Path, claims: Claims) -> None:
     af.check_bytes(root)
 
 
-def test_what_af_has_claimed_is_refused_until_its_end(
+def test_a_claim_of_af_is_respected_until_it_expires(
     root: Path, claims: Claims, clock: FakeClock
 ) -> None:
     af.put(root, {"type": "nodes_claimed", "node_ids": ["1.1", "1.2"], "owner": "prover",
@@ -176,7 +176,7 @@ def test_what_came_between_is_not_released_twice(
     assert claim[0] == "carl"
 
 
-def test_a_node_that_is_not_there_is_not_claimed(root: Path, claims: Claims) -> None:
+def test_a_missing_node_cannot_be_claimed(root: Path, claims: Claims) -> None:
     with pytest.raises(BadNodeError, match=r"has no node 1\.9"):
         claims.claim("1.9", owner="ann")
     af.put(root, {"type": "node_created", "node": {"id": "1.9", "workflow_state": "available"}})
@@ -304,7 +304,7 @@ CHALLENGE = {"type": "challenge_raised", "challenge_id": "c1", "node_id": "1.1",
              "reason": "why?", "severity": "major", "raised_by": "bob"}  # fmt: skip
 
 
-def test_what_af_replays_whatever_came_before_may_be_appended(
+def test_events_that_af_can_always_replay_may_be_appended(
     root: Path, ledger: ProofLedger, claims: Claims
 ) -> None:
     odd = {**DEFINITION, "definition": "p > 1 & p < 3\u2028\u2029 ü"}
@@ -332,7 +332,7 @@ def test_what_af_replays_whatever_came_before_may_be_appended(
         {**CHALLENGE, "timestamp": "now"},
     ],
 )  # fmt: skip
-def test_what_af_might_not_replay_may_not(
+def test_events_that_af_might_not_replay_may_not(
     root: Path, ledger: ProofLedger, claims: Claims, event: dict[str, Any]
 ) -> None:
     for append in (ledger.append, lambda one: claims.append(one, owner="ann", force=True)):

@@ -162,7 +162,7 @@ def test_events_of_other_programs_come_into_the_chain(root: Path, ledger: ProofL
     assert found(ledger) == [("changed", 3)]
 
 
-def test_what_only_others_cannot_read_is_a_warning(root: Path, ledger: ProofLedger) -> None:
+def test_events_that_only_others_cannot_read_are_a_warning(root: Path, ledger: ProofLedger) -> None:
     path(root, 1).write_bytes(b'\xef\xbb\xbf{"type":"x","timestamp":"2023-11-14T22:13:20Z"}')
     path(root, 2).write_text(json.dumps({"type": "x", "timestamp": "yesterday"}))
     path(root, 3).write_text(
@@ -192,7 +192,7 @@ def test_an_event_that_is_a_link_or_a_folder_is_broken(root: Path, ledger: Proof
     assert found(ledger) == [("broken", 2), ("broken", 3), ("broken", 4)]
 
 
-def test_the_conduct_of_others_is_told(root: Path, ledger: ProofLedger) -> None:
+def test_violations_by_other_programs_are_reported(root: Path, ledger: ProofLedger) -> None:
     late = "2099-01-01T00:00:00Z"
     rows = [
         ("lock_acquired", "1", "a"), ("lock_acquired", "1", "b"), ("lock_released", "1", "a"),
@@ -206,7 +206,7 @@ def test_the_conduct_of_others_is_told(root: Path, ledger: ProofLedger) -> None:
     assert told == ["double-claim", "foreign-release", "free-release", "bad-claim"]
 
 
-def test_a_mirror_that_says_something_else_is_told_and_only_our_own_is_put_right(
+def test_a_wrong_mirror_is_reported_and_only_our_own_is_repaired(
     root: Path, ledger: ProofLedger
 ) -> None:
     (root / "locks").mkdir()
@@ -289,7 +289,7 @@ def test_a_repair_leaves_what_is_only_forbidden_or_changed(root: Path, ledger: P
     assert found(ledger) == [("changed", 2)]
 
 
-def test_what_was_written_aside_by_the_dead_is_removed(root: Path, ledger: ProofLedger) -> None:
+def test_drafts_of_dead_processes_are_removed(root: Path, ledger: ProofLedger) -> None:
     old, new = root / "ledger/.event-999999999-5-1-abc.tmp", root / "ledger/.event-abcde.tmp"
     foreign = root / "ledger/.event-old.tmp"
     mine = root / f"ledger/.event-{os.getpid()}-1-1-abc.tmp"

@@ -144,7 +144,7 @@ def test_append_if_sequence_is_refused_with_3(proof: Proof) -> None:
         ("release",), ("events", "--after", "x"), ("init", "a", "b"), ("status", "x"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_right_ends_with_2_and_appends_nothing(
+def test_invalid_requests_end_with_2_and_append_nothing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -176,7 +176,7 @@ def test_claims_from_claim_to_release(proof: Proof) -> None:
     )
 
 
-def test_without_an_owner_it_is_whoever_calls(proof: Proof) -> None:
+def test_without_an_owner_it_is_the_caller(proof: Proof) -> None:
     me = proof.repository.hold("whoami", "--json").json["id"]
     assert proof.hold("claim", "1", "--json").json["claim"]["owner"] == me
     assert proof.hold("release", "1").code == 0

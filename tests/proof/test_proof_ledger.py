@@ -171,7 +171,7 @@ def test_an_append_lists_nothing_and_looks_at_no_old_event(
     assert old == []
 
 
-def test_a_number_that_somebody_took_without_the_lock_is_left_to_it(
+def test_a_number_taken_without_the_lock_is_left_alone(
     root: Path, ledger: ProofLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, intruders = Draft.publish, iter([1, 2])
@@ -202,7 +202,7 @@ def test_and_then_the_expected_number_is_no_longer_the_expected_one(
     assert list(root.glob("ledger/.event-*")) == []
 
 
-def test_who_loses_the_lock_and_its_event_appends_it_again(
+def test_a_process_that_loses_the_lock_and_its_event_appends_it_again(
     root: Path, ledger: ProofLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another program took our lock for too old, and its rename replaced our event."""
@@ -223,7 +223,7 @@ def test_who_loses_the_lock_and_its_event_appends_it_again(
     assert [one.type for one in ledger.read()] == ["theirs", "ours"]
 
 
-def test_who_loses_the_lock_alone_appends_nothing_twice(
+def test_a_process_that_loses_only_the_lock_appends_nothing_twice(
     root: Path, ledger: ProofLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, lock = Draft.publish, root / "ledger/ledger.lock"
@@ -260,7 +260,7 @@ def test_a_ledger_that_was_put_back_is_read_anew(root: Path, ledger: ProofLedger
     assert ledger.append({"type": "y"}) == 3
 
 
-def test_what_is_ours_can_be_deleted_at_any_moment(root: Path, ledger: ProofLedger) -> None:
+def test_our_folder_can_be_deleted_at_any_moment(root: Path, ledger: ProofLedger) -> None:
     import shutil
 
     for number in range(1, 5):

@@ -62,7 +62,7 @@ def test_exactly_one_of_many_breaks_a_dead_lock(root: Path, tmp_path: Path) -> N
     assert sorted(broke) == [False] * 7 + [True]
 
 
-def test_who_comes_late_does_not_break_the_lock_of_a_successor(root: Path, tmp_path: Path) -> None:
+def test_a_late_process_does_not_break_the_lock_of_a_successor(root: Path, tmp_path: Path) -> None:
     dead_lock(root, tmp_path)
     ledger = ProofLedger(root, sync=False)
     found = ledger_lock.look(ledger.folder)  # a contender has looked, and is slow
@@ -72,7 +72,7 @@ def test_who_comes_late_does_not_break_the_lock_of_a_successor(root: Path, tmp_p
         assert (root / "ledger/ledger.lock").exists()
 
 
-def test_a_dead_lock_holds_up_nobody_for_long(root: Path, tmp_path: Path) -> None:
+def test_a_dead_lock_delays_others_only_briefly(root: Path, tmp_path: Path) -> None:
     dead_lock(root, tmp_path)
     said: list[int] = []
 
@@ -111,7 +111,7 @@ def test_a_lock_that_says_nothing_is_never_broken(root: Path, text: str) -> None
     assert lock.read_text() == text
 
 
-def test_nobody_gives_back_what_another_has(root: Path) -> None:
+def test_no_process_releases_the_lock_of_another(root: Path) -> None:
     ledger = ProofLedger(root, sync=False)
     lock = root / "ledger/ledger.lock"
     with ledger.locked():
@@ -168,7 +168,7 @@ def test_those_in_the_line_come_one_after_the_other(tmp_path: Path) -> None:
     assert third.is_my_turn()
 
 
-def test_newcomers_pass_until_somebody_has_waited_for_long(tmp_path: Path) -> None:
+def test_newcomers_pass_until_a_member_has_waited_long(tmp_path: Path) -> None:
     waits, comes = Line(str(tmp_path / "line")), Line(str(tmp_path / "line"))
     waits.join()
     assert comes.may_pass()

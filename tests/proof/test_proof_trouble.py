@@ -67,7 +67,7 @@ def test_an_event_of_a_mebibyte_is_taken_and_one_byte_more_is_not(ledger: ProofL
         {"type": "lock_reaped", "node_id": "1", "owner": ""},
     ],
 )  # fmt: skip
-def test_what_is_no_event_is_refused_before_anything_is_written(
+def test_an_invalid_event_is_refused_before_anything_is_written(
     root: Path, ledger: ProofLedger, event: Any
 ) -> None:
     with pytest.raises(BadEventError) as caught:
@@ -96,7 +96,7 @@ def test_one_bad_event_of_a_batch_refuses_all(root: Path, ledger: ProofLedger) -
         {"type": "x", "timestamp": "2024-01-15T10:30:00-08:00"}, {"type": "unheard_of"},
     ],
 )  # fmt: skip
-def test_what_is_odd_and_still_an_event_comes_back_as_it_was(
+def test_an_odd_but_valid_event_comes_back_unchanged(
     ledger: ProofLedger, event: dict[str, Any]
 ) -> None:
     ledger.append(event)
@@ -156,7 +156,7 @@ def test_a_ledger_that_is_a_link_is_refused(root: Path, tmp_path: Path) -> None:
         make_proof(other)
 
 
-def test_what_is_no_proof_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_proof_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "odd").mkdir()
     (tmp_path / "odd/ledger").write_text("")
@@ -300,7 +300,7 @@ def test_a_ledger_that_went_away_is_said_to_be_gone(root: Path, ledger: ProofLed
         ledger.append({"type": "x"})
 
 
-def test_whoever_may_append_to_the_ledger_may_use_what_is_ours(root: Path) -> None:
+def test_every_user_who_may_append_may_use_our_folder(root: Path) -> None:
     (root / "ledger").chmod(0o2775)
     ProofLedger(root, sync=False).append({"type": "x"})
     for name in (".holdfast-proof", ".holdfast-proof/seats"):
@@ -308,7 +308,7 @@ def test_whoever_may_append_to_the_ledger_may_use_what_is_ours(root: Path) -> No
 
 
 @pytest.mark.parametrize("junk", [b"\xff" * 8, b"x", b"\0" * 100])
-def test_junk_in_what_is_ours_stops_nobody(root: Path, junk: bytes) -> None:
+def test_junk_in_our_folder_stops_no_process(root: Path, junk: bytes) -> None:
     ledger = ProofLedger(root, sync=False)
     ledger.append({"type": "x"})
     for name in ("line", "chain", "checkpoint", "seats/junk"):

@@ -112,7 +112,9 @@ def test_seed003_01_making_it_is_exclusive(root: Path) -> None:
     assert set(worst) == {1}
 
 
-def test_seed003_01_whoever_has_made_it_is_respected(root: Path, ledger: ProofLedger) -> None:
+def test_seed003_01_a_lock_made_by_any_program_is_respected(
+    root: Path, ledger: ProofLedger
+) -> None:
     lock = root / "ledger/ledger.lock"
     os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # not even its content
     with pytest.raises(LockTimeoutError):
@@ -234,7 +236,7 @@ def test_seed003_04_that_of_a_crashed_process_of_ours_is_recovered(
         assert ours.append({"type": "x"}) == 1
 
 
-def test_seed003_04_that_of_another_program_only_when_it_is_old_and_somebody_says_so(
+def test_seed003_04_that_of_another_program_only_when_it_is_old_and_a_person_says_so(
     root: Path, ledger: ProofLedger
 ) -> None:
     lock = root / "ledger/ledger.lock"
@@ -249,7 +251,7 @@ def test_seed003_04_that_of_another_program_only_when_it_is_old_and_somebody_say
     assert ledger.append({"type": "x"}) == 1
 
 
-def test_seed003_04_nobody_breaks_the_lock_of_a_process_that_lives(
+def test_seed003_04_the_lock_of_a_living_process_is_not_broken(
     root: Path, ledger: ProofLedger, clock: FakeClock
 ) -> None:
     other = ProofLedger(root, sync=False, clock=clock)
@@ -815,7 +817,7 @@ def test_seed003_17_only_one_of_many_gets_a_node(root: Path) -> None:
     assert [one.owner for one in Claims(ProofLedger(root)).active()] == won
 
 
-def test_seed003_17_claims_of_different_nodes_never_get_in_each_others_way(root: Path) -> None:
+def test_seed003_17_claims_of_different_nodes_never_conflict(root: Path) -> None:
     start, won, refused = Barrier(8), [], []
 
     def race(number: int) -> None:

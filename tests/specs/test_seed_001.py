@@ -193,7 +193,7 @@ def test_seed001_p1_locking_makes_a_valid_lock_file(
 
 @tagged(2)
 @given(names, two_machines)
-def test_seed001_p2_another_machine_is_refused_with_the_lock_that_is_there(
+def test_seed001_p2_another_machine_is_refused_with_the_existing_lock(
     name: str, machines: list[str]
 ) -> None:
     one, other = machines
@@ -208,7 +208,7 @@ def test_seed001_p2_another_machine_is_refused_with_the_lock_that_is_there(
         assert ws.file(name).read_bytes() == before
 
 
-def test_seed001_p2_so_it_is_by_a_lock_that_was_made_after_it_looked(
+def test_seed001_p2_a_lock_created_after_the_check_refuses_too(
     ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, real = ws.file("demo"), LockFile.publish
@@ -241,7 +241,7 @@ def test_seed001_p3_the_reason_is_kept_exactly(name: str, reason: str) -> None:
 
 @tagged(4)
 @given(names)
-def test_seed001_p4_the_owner_gives_back_and_the_file_is_gone(name: str) -> None:
+def test_seed001_p4_the_owner_releases_and_the_file_is_gone(name: str) -> None:
     with made_workspace() as ws:
         ws.spec(name)
         taken = ws.locks().acquire_lock(name)
@@ -253,7 +253,7 @@ def test_seed001_p4_the_owner_gives_back_and_the_file_is_gone(name: str) -> None
         assert ws.locks().get_lock_status(name) == LockStatus(name, False)
 
 
-def test_seed001_p4_ownership_is_the_machines_and_its_holders_are_told_apart(ws: Workspace) -> None:
+def test_seed001_p4_the_machine_owns_a_lock_and_its_holders_are_told_apart(ws: Workspace) -> None:
     """A lock that no holder was noted for is the machine's, and any holder there gives it back.
     Among holders the one that took it decides, which has a field of its own."""
     ws.spec("demo")
@@ -279,7 +279,7 @@ def test_seed001_p4_ownership_is_the_machines_and_its_holders_are_told_apart(ws:
 
 @tagged(5)
 @given(names, two_machines)
-def test_seed001_p5_another_machine_gives_back_with_force_only(
+def test_seed001_p5_another_machine_releases_only_with_force(
     name: str, machines: list[str]
 ) -> None:
     one, other = machines
@@ -296,7 +296,7 @@ def test_seed001_p5_another_machine_gives_back_with_force_only(
 
 @tagged(6)
 @given(st.dictionaries(names, st.sampled_from("AB"), max_size=5), st.integers(0, 40))
-def test_seed001_p6_a_status_tells_everything_of_all_that_are_locked(
+def test_seed001_p6_a_status_shows_everything_about_all_locked_specs(
     locked: dict[str, str], later: int
 ) -> None:
     with made_workspace() as ws:
@@ -448,7 +448,9 @@ broken = st.one_of(
 
 @tagged(13)
 @given(broken)
-def test_seed001_p13_a_corrupt_file_is_no_lock_and_a_new_one_can_be_taken(data: bytes) -> None:
+def test_seed001_p13_a_corrupt_file_is_not_a_lock_and_a_new_one_can_be_acquired(
+    data: bytes,
+) -> None:
     with made_workspace() as ws:
         ws.file("demo").write_bytes(data)
         ws.settle("demo")
@@ -626,14 +628,14 @@ def test_seed001_18_the_machine_info_is_for_people(tmp_path: Path) -> None:
 # The errors
 
 
-def test_seed001_19_already_locked_also_for_the_machine_that_has_it(ws: Workspace) -> None:
+def test_seed001_19_already_locked_even_for_the_machine_that_holds_it(ws: Workspace) -> None:
     ws.spec("demo")
     taken = ws.locks().acquire_lock("demo")
     again = ws.locks().acquire_lock("demo")
     assert again == LockResult(False, error="Spec is already locked", existing_lock=taken.lock)
 
 
-def test_seed001_19_a_spec_that_is_not_there_is_not_found(ws: Workspace) -> None:
+def test_seed001_19_a_missing_spec_is_not_found(ws: Workspace) -> None:
     assert ws.locks().acquire_lock("none") == LockResult(False, error="Spec not found")
     (ws.root / ".kiro/specs/file").write_text("")
     assert ws.locks().acquire_lock("file") == LockResult(False, error="Spec not found")
@@ -705,7 +707,7 @@ def test_seed001_21_a_file_that_may_not_be_read_is_an_unknown_state(
 
 
 @LINUX_ONLY
-def test_seed001_21_the_command_warns_of_a_state_that_is_not_known(repo: Repository) -> None:
+def test_seed001_21_the_command_warns_of_an_unknown_state(repo: Repository) -> None:
     file = repo.root / ".kiro/specs/demo/.lock"
     file.write_text("")
     file.chmod(0)
@@ -718,7 +720,7 @@ def test_seed001_21_the_command_warns_of_a_state_that_is_not_known(repo: Reposit
     assert "Permission denied" in done.stderr
 
 
-def test_seed001_20_to_give_back_what_nobody_has_is_no_error(ws: Workspace) -> None:
+def test_seed001_20_releasing_an_unlocked_spec_is_not_an_error(ws: Workspace) -> None:
     ws.spec("demo")
     for name in ("demo", "none"):
         result = ws.locks().release_lock(name)

@@ -105,9 +105,7 @@ def test_a_byte_order_mark_and_blanks_around_it_do_not_matter(root: Path, demo: 
         assert read(root, demo, data) == expected
 
 
-def test_bytes_that_are_no_text_are_read_as_the_other_program_reads_them(
-    root: Path, demo: Path
-) -> None:
+def test_invalid_utf8_is_read_as_the_other_program_reads_it(root: Path, demo: Path) -> None:
     data = foreign(demo / ".lock", reason="X").replace(b'"X"', b'"\xff"')
     found = read(root, demo, data)
     assert found is not None
@@ -132,14 +130,14 @@ def test_a_field_of_the_wrong_kind_makes_it_no_lock(
     [{"hostname": ""}, {"timestamp": ""}, {"timeout": 0}, {"timeout": -1}, {"timeout": 1e300},
      {"reason": 1}, {"version": 2}, {"more": {"deep": [1]}}, {"timeout": 10**400}],
 )  # fmt: skip
-def test_what_is_odd_but_whole_is_a_lock(root: Path, demo: Path, fields: dict[str, Any]) -> None:
+def test_an_odd_but_complete_file_is_a_lock(root: Path, demo: Path, fields: dict[str, Any]) -> None:
     foreign(demo / ".lock", **fields)
     assert locks(root).is_locked("demo")
     assert locks(root).get_lock_status("demo").duration
     assert locks(root).acquire_lock("demo").error == errors.ALREADY_LOCKED
 
 
-def test_json_that_is_deeper_than_anybody_reads_is_damaged(root: Path, demo: Path) -> None:
+def test_json_nested_too_deeply_is_damaged(root: Path, demo: Path) -> None:
     data = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
     assert read(root, demo, data) is None
 
@@ -160,14 +158,14 @@ def test_a_file_that_is_too_long_to_be_a_lock_is_damaged(root: Path, demo: Path)
 
 
 @pytest.mark.parametrize("reason", ["x" * ((16 << 20) // 8 + 1), 7])
-def test_what_cannot_be_a_reason_is_an_error(root: Path, demo: Path, reason: Any) -> None:
+def test_an_invalid_reason_is_an_error(root: Path, demo: Path, reason: Any) -> None:
     with pytest.raises(errors.SpecReasonError):
         locks(root).acquire_lock("demo", reason=reason)
     assert os.listdir(demo) == []
 
 
 @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), "24", True, None])
-def test_what_cannot_be_a_timeout_is_an_error(root: Path, demo: Path, timeout: Any) -> None:
+def test_an_invalid_timeout_is_an_error(root: Path, demo: Path, timeout: Any) -> None:
     with pytest.raises(InvalidInput) as caught:
         locks(root).acquire_lock("demo", timeout=timeout)
     assert caught.value.code == "E_SPEC_TIMEOUT"
@@ -206,7 +204,7 @@ def test_something_else_in_its_place_is_kept_aside(
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_a_spec_that_is_a_link_is_none(root: Path, tmp_path: Path) -> None:
+def test_a_link_is_not_a_spec(root: Path, tmp_path: Path) -> None:
     (tmp_path / "far").mkdir()
     (root / ".kiro/specs/far").symlink_to(tmp_path / "far")
     assert locks(root).acquire_lock("far").error == errors.NOT_FOUND
@@ -282,7 +280,7 @@ def test_moments_are_read_with_their_offsets(text: str, seconds: float) -> None:
      "2024-01-01T00:00:00+2", "2024-01-01T00:00:00+0200", "2024-01-01T00:00:00+25:00",
      "2024-01-01 00:00:00", "20240101", "２０24-01-01", "2024-01-01T00:00:00.Z", "1709208000"],
 )  # fmt: skip
-def test_what_is_no_moment_is_none_and_never_stale(text: str, root: Path, demo: Path) -> None:
+def test_an_invalid_time_is_none_and_never_stale(text: str, root: Path, demo: Path) -> None:
     assert staleness.read(text) is None
     foreign(demo / ".lock", timestamp=text, timeout=0.001)
     status = locks(root).get_lock_status("demo")
@@ -290,7 +288,7 @@ def test_what_is_no_moment_is_none_and_never_stale(text: str, root: Path, demo: 
     assert locks(root).cleanup_stale_locks().cleaned == 0
 
 
-def test_a_time_without_an_offset_is_that_of_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_time_without_an_offset_is_local(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "Etc/GMT-3")
     time.tzset()
     try:
@@ -343,7 +341,7 @@ def test_a_file_that_became_a_lock_since_it_was_looked_at_is_put_back(
     assert os.listdir(demo) == [".lock"]
 
 
-def test_to_give_back_looks_again_if_another_program_replaced_the_lock(
+def test_a_release_checks_again_if_another_program_replaced_the_lock(
     root: Path, demo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine = locks(root)

@@ -119,7 +119,7 @@ def test_another_machines_lock_refuses_an_edit_with_the_facts(
     assert held(root) == [], "nothing was leased for it"
 
 
-def test_what_lies_elsewhere_passes(ann: Agent, demo: Path) -> None:
+def test_edits_elsewhere_pass(ann: Agent, demo: Path) -> None:
     foreign(demo / ".lock")
     for path in ("app/x.rb", ".kiro/specs/other/design.md", ".kiro/specs/new.md", ".kiro/x"):
         assert ann.edit(path) == "", path
@@ -134,7 +134,7 @@ def test_an_unlocked_spec_passes_and_is_leased_like_any_file(
 
 
 @pytest.mark.parametrize("path", [FILE, ".kiro/specs/demo/deep/new.md", ".kiro/specs/demo/.lock"])
-def test_whatever_is_in_the_spec_is_refused(ann: Agent, demo: Path, path: str) -> None:
+def test_every_path_in_the_spec_is_refused(ann: Agent, demo: Path, path: str) -> None:
     foreign(demo / ".lock")
     assert "spec demo" in ann.edit(path)
 
@@ -174,7 +174,7 @@ def test_the_lock_that_an_agent_takes_with_the_command_is_its_own(
     assert "spec demo" in bob.edit(FILE)
 
 
-def test_a_lock_of_this_machine_without_a_note_is_nobodys_in_particular(
+def test_a_lock_of_this_machine_without_a_note_belongs_to_no_agent(
     ann: Agent, demo: Path, root: Path
 ) -> None:
     id = SpecLocks(root, holder="x", owner="x").machine.get_machine_id().id
@@ -187,7 +187,7 @@ def test_a_stale_lock_still_refuses_and_points_to_the_clean_up(ann: Agent, demo:
     assert "holdfast spec cleanup" in ann.edit(FILE)
 
 
-def test_a_dead_holders_lock_still_refuses_and_says_how_to_give_it_back(
+def test_a_dead_holders_lock_still_refuses_and_says_how_to_release_it(
     ann: Agent, bob: Agent, root: Path
 ) -> None:
     from holdfast.manager.owners.liveness import witness_of
@@ -314,7 +314,7 @@ def test_the_words_of_a_path_say_which_spec_it_is(root: Path) -> None:
         assert list(specs_around(path)) == expected, path
 
 
-def test_a_holder_that_is_not_told_is_nobody(root: Path, demo: Path) -> None:
+def test_an_unknown_holder_has_no_name(root: Path, demo: Path) -> None:
     assert locked_specs.refusal(Holder(id="x"), [f"{demo}/design.md"]) is None
     foreign(demo / ".lock")
     assert locked_specs.refusal(Holder(id="x"), [f"{root}/app/x.rb"], [f"{root}/lib/"]) is None

@@ -122,7 +122,7 @@ while True:
 """
 
 
-def test_whoever_is_killed_at_any_moment_leaves_a_whole_lock_or_none(
+def test_a_process_killed_at_any_moment_leaves_a_whole_lock_or_none(
     root: Path, demo: Path, tmp_path: Path
 ) -> None:
     for round in range(15):
@@ -143,7 +143,7 @@ def test_whoever_is_killed_at_any_moment_leaves_a_whole_lock_or_none(
 
 
 @LINUX_ONLY
-def test_one_who_is_stopped_inside_is_named_after_a_while(
+def test_a_process_stopped_inside_is_named_after_a_while(
     root: Path, demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stopped = """
@@ -344,7 +344,7 @@ def test_a_mixed_crowd_never_has_the_lock_twice(tmp_path: Path) -> None:
 # Two agents on one machine
 
 
-def test_another_agent_of_the_machine_does_not_give_it_back(root: Path) -> None:
+def test_another_agent_of_the_machine_does_not_release_it(root: Path) -> None:
     assert locks(root, "ann").acquire_lock("demo").success
     refused = locks(root, "bob").release_lock("demo")
     assert (refused.success, refused.error) == (False, errors.OTHER_HOLDER)
@@ -375,7 +375,7 @@ def test_a_lock_without_a_note_is_the_machines(root: Path, demo: Path) -> None:
     assert locks(root, "ann").release_lock("demo").success
 
 
-def test_a_note_says_nothing_of_a_later_lock(root: Path, demo: Path) -> None:
+def test_a_note_does_not_apply_to_a_later_lock(root: Path, demo: Path) -> None:
     locks(root, "ann").acquire_lock("demo")
     foreign(demo / ".lock", machineId="pc-1")  # another program forced it and took it
     assert locks(root, "bob").get_lock_status("demo").holder is None
@@ -383,14 +383,14 @@ def test_a_note_says_nothing_of_a_later_lock(root: Path, demo: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "[]", "{}", '{"lock": 1, "holder": {}}'])
-def test_a_damaged_note_is_as_good_as_none(root: Path, text: str) -> None:
+def test_a_damaged_note_is_ignored(root: Path, text: str) -> None:
     locks(root, "ann").acquire_lock("demo")
     (root / ".holdfast/specs/.kiro/specs/demo/holder.json").write_text(text)
     assert locks(root, "bob").release_lock("demo").success
 
 
 @LINUX_ONLY
-def test_what_a_dead_holder_has_stays_locked_and_is_the_machines_to_give_back(
+def test_a_dead_holders_lock_stays_and_the_machine_may_release_it(
     root: Path,
 ) -> None:
     with subprocess.Popen(["sleep", "600"]) as process:
@@ -512,7 +512,7 @@ def test_the_manager_and_the_file_agree_on_what_is_there(root: Path) -> None:
     assert mine.get_lock_status("demo").lock == found
 
 
-def test_to_read_by_a_bad_name_is_an_error(root: Path) -> None:
+def test_reading_by_an_invalid_name_is_an_error(root: Path) -> None:
     for method in ("read", "delete", "exists"):
         with pytest.raises(errors.SpecNameError):
             getattr(LockFile(root / ".kiro/specs"), method)("..")

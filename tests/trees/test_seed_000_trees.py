@@ -190,7 +190,7 @@ def test_seed000_05_of_many_who_acquire_at_once_one_gets_it(world: World) -> Non
     assert status(world.main).record == won[0]
 
 
-def test_seed000_05_whoever_comes_a_moment_later_does_not_get_it_too(
+def test_seed000_05_a_later_request_does_not_get_it_too(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     just_before(monkeypatch, lambda: acquire(world.main, BOB))
@@ -201,7 +201,7 @@ def test_seed000_05_whoever_comes_a_moment_later_does_not_get_it_too(
     assert record.holder_id == BOB
 
 
-def test_seed000_05_whoever_dies_while_it_is_written_has_it_whole_or_not_at_all(
+def test_seed000_05_a_process_killed_while_writing_it_has_it_whole_or_not_at_all(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = os.write
@@ -240,7 +240,7 @@ def test_seed000_06_acquire_on_a_live_lock_is_a_conflict_even_for_its_holder(wor
             acquire(world.main, holder)
 
 
-def test_seed000_07_an_expired_lock_is_acquired_by_stealing_only(world: World) -> None:
+def test_seed000_07_an_expired_lock_is_acquired_only_by_stealing(world: World) -> None:
     acquire(world.main, ANN, lease_seconds=30)
     world.clock.advance(30)
     for holder in (ANN, BOB):
@@ -450,7 +450,7 @@ def test_seed000_15_so_does_a_restore_in_place(world: World) -> None:
     assert world.leftovers() == []
 
 
-def test_seed000_15_nobody_can_steal_between_the_check_and_the_commit(
+def test_seed000_15_no_steal_comes_between_the_check_and_the_commit(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.lock()
@@ -468,7 +468,7 @@ def test_seed000_15_nobody_can_steal_between_the_check_and_the_commit(
     assert world.leftovers() == []
 
 
-def test_seed000_15_and_one_whose_lease_merely_ran_out(world: World) -> None:
+def test_seed000_15_so_does_one_whose_lease_merely_expired(world: World) -> None:
     world.lock()
     with pytest.raises(LockExpiredError):
         world.take(progress=Meanwhile(lambda: world.clock.advance(300)))
@@ -741,7 +741,7 @@ def test_seed000_25_the_strict_doctor_reports_leftovers_and_cleans_them_if_told(
     assert picture(world.root) == before
 
 
-def test_seed000_25_what_somebody_is_at_is_no_leftover(world: World) -> None:
+def test_seed000_25_work_in_progress_is_not_a_leftover(world: World) -> None:
     world.lock()
     found = []
 

@@ -155,7 +155,7 @@ INSIDE = f"{sys.executable} -m holdfast tree"
 
 
 @LINUX_ONLY
-def test_run_takes_the_lock_for_its_command_and_gives_it_back(world: World) -> None:
+def test_run_acquires_the_lock_for_its_command_and_releases_it(world: World) -> None:
     done = run(
         world, "--", "sh", "-c",
         f"echo more >> app/x && {INSIDE} snapshot inside --json && {INSIDE} lock status --json",
@@ -252,7 +252,7 @@ def test_sizes_and_counts_are_words() -> None:
     assert (counted(1, "file"), counted(2000, "file")) == ("1 file", "2,000 files")
 
 
-def test_agents_of_which_no_process_is_seen_are_told_apart_by_their_whole_sessions() -> None:
+def test_agents_without_a_visible_process_are_told_apart_by_their_whole_sessions() -> None:
     ids = set()
     for session in ("019a1b2c-aaaa", "019a1b2c-bbbb"):
         key = agent_key("claude", session)
@@ -289,7 +289,7 @@ def test_nothing_of_trees_is_imported_by_other_commands() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_a_steal_by_a_command_says_whom_it_robbed(
+def test_a_steal_by_a_command_names_the_former_holder(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert tree("lock", "acquire", "--lease", "0.1s") == 0

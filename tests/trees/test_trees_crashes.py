@@ -91,7 +91,7 @@ def test_a_removal_that_is_killed_is_done_or_not(tmp_path: Path) -> None:
     assert seen == {True, False}
 
 
-def test_a_repository_that_is_killed_at_its_making_is_no_repository(tmp_path: Path) -> None:
+def test_an_init_that_is_killed_leaves_no_repository(tmp_path: Path) -> None:
     for step in range(0, 200, 10):
         place = tmp_path / f"r{step}"
         dead = killed_at(step, partial(Repository.init, str(place)))
@@ -125,7 +125,7 @@ except HoldfastError as error:
 """
 
 
-def test_a_stopped_holder_that_was_stolen_from_publishes_nothing(tmp_path: Path) -> None:
+def test_a_stopped_holder_whose_lock_was_stolen_publishes_nothing(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.write("x", "one")
     with Crowd(tmp_path) as crowd:
@@ -162,7 +162,7 @@ say("published", take(main, "here:sleeper:1:1")["snapshot_id"])
 """
 
 
-def test_a_holder_stopped_inside_the_guard_delays_a_thief_until_it_goes_on(
+def test_a_holder_stopped_inside_the_guard_delays_a_thief_until_it_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -268,7 +268,7 @@ def test_ctrl_c_at_the_commit_waits_until_it_is_over(tmp_path: Path) -> None:
 # Others at the same time
 
 
-def test_a_doctor_who_cleans_all_the_time_takes_nothing_from_those_at_work(tmp_path: Path) -> None:
+def test_a_doctor_that_keeps_cleaning_removes_no_work_in_progress(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.lock()
     over, found = Event(), []
@@ -298,7 +298,7 @@ def test_a_doctor_who_cleans_all_the_time_takes_nothing_from_those_at_work(tmp_p
     assert world.leftovers() == []
 
 
-def test_who_waited_for_a_guard_that_was_removed_takes_the_new_one(tmp_path: Path) -> None:
+def test_a_process_that_waited_for_a_removed_guard_takes_the_new_one(tmp_path: Path) -> None:
     path = tmp_path / "one.guard"
     inside = []
 

@@ -31,7 +31,7 @@ def found(world: World, before: str, after: str) -> dict[str, tuple[str, tuple[s
     }  # fmt: skip
 
 
-def test_everything_that_can_change_is_told(world: World) -> None:
+def test_every_kind_of_change_is_reported(world: World) -> None:
     for name in ("content", "mode", "gone", "kind", "times", "same", "attributes"):
         world.write(name, f"{name}\n")
     (world.payload / "link").symlink_to("same")
@@ -152,7 +152,7 @@ def test_the_command_shows_lines_of_texts_and_only_names_with_stat(
     assert capsys.readouterr().out == "no difference\n"
 
 
-def test_a_manifest_that_is_not_what_it_was_is_not_compared(world: World) -> None:
+def test_a_changed_manifest_is_not_compared(world: World) -> None:
     world.write("x")
     one, two = world.take(), world.take()
     manifest = world.snapshot(one) / "manifest.jsonl"

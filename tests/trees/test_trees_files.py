@@ -158,7 +158,7 @@ def test_holes_stay_holes(world: World) -> None:
             assert file.read(4) == b"end\0"
 
 
-def test_what_cannot_be_kept_is_left_out_and_named(
+def test_entries_that_cannot_be_kept_are_left_out_and_named(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.write("x")

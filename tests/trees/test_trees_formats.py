@@ -238,7 +238,7 @@ def test_a_reader_passes_a_process_that_is_stopped_and_a_writer_says_so(
 
 
 @pytest.mark.parametrize("text", ["2\n", "999\n", "1001\n", "123456789\n"])
-def test_a_format_that_is_not_known_is_refused_by_its_number(world: World, text: str) -> None:
+def test_an_unknown_format_is_refused_by_its_number(world: World, text: str) -> None:
     (world.control / "format_version").write_text(text)
     before = picture(world.root)
     with pytest.raises(TreeVersionError, match=f"the format {text.strip()}, which") as refused:
@@ -248,7 +248,7 @@ def test_a_format_that_is_not_known_is_refused_by_its_number(world: World, text:
 
 
 @pytest.mark.parametrize("text", ["", "\n", "one", "-1", "1.0", "1 2", "9" * 30, "\xb2"])
-def test_a_format_that_is_no_number_is_damage(world: World, text: str) -> None:
+def test_a_format_that_is_not_a_number_is_damage(world: World, text: str) -> None:
     (world.control / "format_version").write_text(text)
     before = picture(world.root)
     with pytest.raises(TreeDamagedError, match="which is not a format number"):
@@ -329,7 +329,7 @@ def test_an_older_one_into_which_jvs_has_written_is_refused_and_says_what_to_mov
     assert Repository.open(str(world.root)).format == 1000
 
 
-def test_the_doctor_names_what_it_does_not_understand_and_leaves_it_there(world: World) -> None:
+def test_the_doctor_names_unknown_files_and_leaves_them_there(world: World) -> None:
     """As from a jvs that had looked at the format before it was changed."""
     (world.control / "worktrees/main").mkdir(parents=True)
     (world.control / "gc/plan.json").write_text("{}")

@@ -130,7 +130,7 @@ def test_keep_last_and_keep_days_keep_so_many_and_so_long(world: World) -> None:
     assert planned(world, keep_last=2) == {*ids[:6], mine[0]}
 
 
-def test_what_became_needed_since_the_plan_is_left_alone(world: World) -> None:
+def test_snapshots_that_became_needed_since_the_plan_stay(world: World) -> None:
     ids = several(world, 5)
     loose(world)
     plan = plan_gc(world.repository, STRICT)
@@ -215,7 +215,7 @@ def test_a_restore_of_what_gc_has_just_taken_fails_and_leaves_nothing(
     assert world.codes() == []
 
 
-def test_what_cannot_be_known_makes_gc_remove_nothing(world: World) -> None:
+def test_an_unknown_state_makes_gc_remove_nothing(world: World) -> None:
     ids = several(world, 3)
     tags.add(world.repository, "v1.0", ids[0])
     tag = world.control / "refs" / "v1.0.json"

@@ -34,7 +34,7 @@ def lose(world: World, id: str, what: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["mark", "descriptor", "both"])
-def test_older_snapshots_are_still_shown_and_the_loss_is_told(
+def test_older_snapshots_are_still_shown_and_the_loss_is_reported(
     world: World, what: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, second, third = (_taken(world, number) for number in range(3))
@@ -75,7 +75,7 @@ def test_the_next_snapshot_comes_after_the_latest_whole_one_and_shares_its_files
     assert seen == [third, first]
 
 
-def test_gc_keeps_the_latest_whole_one_of_a_head_that_is_not(world: World) -> None:
+def test_gc_keeps_the_latest_whole_snapshot_of_a_damaged_head(world: World) -> None:
     first, second, third = (_taken(world, number) for number in range(3))
     lose(world, third, "mark")
     change_settings(world.repository, **NOTHING)

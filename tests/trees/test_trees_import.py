@@ -184,7 +184,7 @@ def test_a_compressed_one_cannot_write_elsewhere(world: World, tmp_path: Path, p
     assert world.leftovers() == []
 
 
-def test_what_is_no_repository_of_jvs_is_refused(world: World, tmp_path: Path) -> None:
+def test_a_folder_without_a_jvs_repository_is_refused(world: World, tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
     with pytest.raises(NoTreeError):
         bring(world.repository, str(tmp_path / "plain"))

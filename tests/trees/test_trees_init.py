@@ -52,7 +52,7 @@ def test_in_a_folder_that_is_there_main_becomes_the_worktree_and_the_rest_stays(
 
 @pytest.mark.parametrize("what", ["main", "worktrees"])
 @pytest.mark.parametrize("kind", ["file", "link"])
-def test_what_is_in_the_way_is_refused_and_left_alone(tmp_path: Path, what: str, kind: str) -> None:
+def test_a_file_in_the_way_is_refused_and_left_alone(tmp_path: Path, what: str, kind: str) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "r").mkdir()
     if kind == "file":

@@ -70,7 +70,7 @@ def test_a_random_tree_is_the_same_after_its_second_snapshot(world: World) -> No
     assert is_sound(world, id)
 
 
-def test_what_changed_is_copied_and_all_else_is_linked(world: World) -> None:
+def test_changed_files_are_copied_and_all_others_are_linked(world: World) -> None:
     for number in range(40):
         world.write(f"d{number % 4}/deep/f{number}", f"{number}")
     old_enough()
@@ -120,9 +120,7 @@ def _link(place: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [_longer, _writable, _gone, _link])
-def test_a_copy_that_is_not_what_it_was_is_made_anew(
-    world: World, spoil: Callable[[Path], None]
-) -> None:
+def test_a_changed_copy_is_made_again(world: World, spoil: Callable[[Path], None]) -> None:
     for name in ("app/x", "app/y", "z"):
         world.write(name, "text")
     world.write("app/large", b"l" * (3 << 20))
@@ -192,7 +190,7 @@ def test_if_the_other_process_is_killed_there_is_no_snapshot_and_nothing_is_left
     assert many.leftovers() == []
 
 
-def test_what_the_other_process_cannot_do_is_told(
+def test_an_error_of_the_other_process_is_reported(
     many: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     many.write("app/x", "text")
@@ -236,7 +234,7 @@ def test_a_snapshot_that_was_killed_is_removed_while_the_other_process_still_lin
     assert not building.exists()
 
 
-def test_a_folder_that_somebody_fills_all_the_time_is_not_removed_for_ever(
+def test_removing_a_folder_that_keeps_being_filled_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tree_files, "_REFILLED_MAX", 3)
@@ -254,7 +252,7 @@ def test_a_folder_that_somebody_fills_all_the_time_is_not_removed_for_ever(
         tree_files.remove_tree(str(place))
 
 
-def test_the_other_process_goes_when_nobody_gives_it_orders() -> None:
+def test_the_other_process_ends_when_its_orders_end() -> None:
     helper = helper_process.Helper(str(linker.__file__))
     helper.tell(())
     assert helper.hear() == ([], 0, "")

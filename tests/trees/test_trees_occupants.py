@@ -76,7 +76,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 RESTORE = ("restore", "first", "--inplace", "--force", "--reason", "back", "--worktree", "main")
 
 
-def test_processes_that_stand_inside_or_have_files_open_are_listed(
+def test_processes_with_a_folder_or_open_files_inside_are_listed(
     world: World, inside: Inside, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "mainly").mkdir()
@@ -117,7 +117,7 @@ def test_they_are_listed_before_the_exchange(
     assert world.leftovers() == []
 
 
-def test_the_terminals_of_those_inside_are_told_unless_they_take_no_messages(
+def test_terminals_inside_get_a_line_unless_they_refuse_messages(
     world: World, inside: Inside, capsys: pytest.CaptureFixture[str]
 ) -> None:
     masters = []
@@ -139,6 +139,6 @@ def test_the_terminals_of_those_inside_are_told_unless_they_take_no_messages(
         os.close(master)
 
 
-def test_nobody_inside_is_nothing_to_tell(tmp_path: Path) -> None:
+def test_without_processes_inside_nothing_is_written(tmp_path: Path) -> None:
     assert occupants.inside(str(tmp_path / "nothing")) == []
     assert occupants.tell([], "text") == set()

@@ -111,7 +111,7 @@ def test_a_name_that_could_mean_something_else_is_refused(world: World, name: st
     assert picture(world.root) == before
 
 
-def test_only_snapshots_that_are_there_are_tagged(world: World) -> None:
+def test_only_existing_snapshots_are_tagged(world: World) -> None:
     id = take(world, "one")
     for wrong in ("0" * 20, ""):
         with pytest.raises(PartialSnapshotError):

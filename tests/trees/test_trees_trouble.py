@@ -93,7 +93,7 @@ def test_a_repository_is_made_in_a_new_folder_and_not_inside_another(
 
 
 @pytest.mark.parametrize("text", ["", "zz", "../..", "main", "0" * 21, "HEAD", "ffffffff"])
-def test_what_names_no_snapshot_is_refused(world: World, text: str) -> None:
+def test_a_text_that_names_no_snapshot_is_refused(world: World, text: str) -> None:
     with pytest.raises((NoTreeError, InvalidInput)):
         descriptors.find(world.repository, text)
 
@@ -119,7 +119,7 @@ def test_a_lease_that_makes_no_sense_is_refused(
 
 
 @pytest.mark.parametrize("path", [".jvs/x", "app/.jvs", "app/.jvs-worktree/id"])
-def test_a_payload_with_names_of_ours_is_refused(world: World, path: str) -> None:
+def test_a_payload_with_reserved_names_is_refused(world: World, path: str) -> None:
     world.write(path)
     with pytest.raises(BadTreeError):
         world.take()
@@ -160,9 +160,7 @@ def test_a_tampered_descriptor_is_found_and_not_restored(world: World) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"snapshot_id": 7}'])
-def test_a_descriptor_that_cannot_be_read_is_found_and_stops_nobody(
-    world: World, text: str
-) -> None:
+def test_an_unreadable_descriptor_is_found_and_stops_no_command(world: World, text: str) -> None:
     id = world.take()
     world.descriptor(id).write_text(text)
     assert "E_DESCRIPTOR_DAMAGED" in world.codes()
@@ -237,7 +235,7 @@ def test_a_damaged_list_of_sources_costs_time_and_nothing_else(world: World, how
 
 
 @pytest.mark.parametrize("text", ["one and more\n", "eno\n"], ids=["longer", "other"])
-def test_a_copy_that_somebody_edited_is_not_linked_again(world: World, text: str) -> None:
+def test_an_edited_copy_is_not_linked_again(world: World, text: str) -> None:
     old_enough()
     first = world.take()
     place = world.snapshot(first) / "payload" / "app" / "x"
@@ -298,7 +296,7 @@ def test_a_missing_parent_is_found(world: World) -> None:
     world.restore(two)
 
 
-def test_a_circle_of_parents_is_found_and_followed_once(
+def test_a_cycle_of_parents_is_found_and_followed_once(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, two = world.take(), world.take()
@@ -342,7 +340,7 @@ def test_a_damaged_worktree_is_found_and_hides_no_other(world: World) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", "garbage", '{"lock_id": 7}'])
-def test_a_lock_record_that_cannot_be_read_keeps_everybody_out_for_one_lease(
+def test_an_unreadable_lock_record_refuses_every_holder_for_one_lease(
     tmp_path: Path, text: str
 ) -> None:
     world = World(tmp_path, clock=FakeClock())
@@ -403,7 +401,7 @@ def test_a_lock_of_a_worktree_that_is_gone_is_cleaned(world: World) -> None:
 # Removing
 
 
-def test_a_worktree_with_work_that_no_snapshot_has_is_not_removed(world: World) -> None:
+def test_a_worktree_with_work_in_no_snapshot_is_not_removed(world: World) -> None:
     made = create(world.repository, "one", snapshot_id=world.take()).worktree
     acquire(made, ANN)
     Path(made.path, "new").write_text("work")
@@ -415,7 +413,7 @@ def test_a_worktree_with_work_that_no_snapshot_has_is_not_removed(world: World) 
     assert world.codes() == []
 
 
-def test_main_is_not_removed_and_the_worktree_one_is_in_is(
+def test_main_is_not_removed_and_the_current_worktree_is(
     world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(BadTreeError):
@@ -554,9 +552,7 @@ def test_another_user_may_look_and_change_nothing(world: World, tmp_path: Path) 
 
 @LINUX_ONLY
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to lose its rights")
-def test_a_file_that_may_not_be_read_stops_a_snapshot_without_a_trace(
-    world: World, tmp_path: Path
-) -> None:
+def test_an_unreadable_file_stops_a_snapshot_without_a_trace(world: World, tmp_path: Path) -> None:
     from helpers_processes import Crowd
 
     secret = world.write("app/secret", "x")
