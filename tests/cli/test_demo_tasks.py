@@ -81,7 +81,7 @@ def test_what_it_keeps_is_what_it_told_on_80_columns(tmp_path: Path) -> None:
         "dates is in a deadlock: dates waits for cents (shop/prices.py), cents waits for dates",
         "The younger yields: its files are restored",
         "s, as it was before dates",
-        "dates begins again, with shop/orders.py, shop/prices.py from the start",
+        "dates starts again, with shop/orders.py, shop/prices.py leased from the start",
         "receipts its agent is killed in the middle of an edit: its files are restored",
         "the dispatcher is killed (kill -9), with half a line written in texts/en.toml, docs/",
         "the dispatcher is gone, and every file is as last committed: git status is clean",
@@ -263,7 +263,7 @@ def test_what_was_cut_off_with_the_dispatcher_is_told_once() -> None:
     assert story.cut_off() == ["one", "two"]
     assert story.read([changed(9, "two", "queued", 5, reason="its dispatcher is gone")]) == []
     again = story.read([changed(10, "two", "working", 6, tries=2)])
-    assert [one.text for one in again] == ["begins again"]
+    assert [one.text for one in again] == ["starts again"]
 
 
 # The audit can fail

@@ -123,7 +123,7 @@ def test_prose_in_a_prompt_is_not_taken_for_keys(tmp_path: Path) -> None:
         ('message = "{nam}"', "did you mean {name}?"),
         ('command = ["claude", "-p"]', "command has no {prompt}"),
         ('command = ["claude", "{promt}", "{prompt}"]', "did you mean {prompt}?"),
-        ('command = ["{prompt}"]', "command begins with a program"),
+        ('command = ["{prompt}"]', "command must begin with a program"),
         ("command = []", "command is a list of words"),
         ('command = "claude {prompt}"', "command must be a list of texts"),
         ('writes = ["src/"]', "src/ is a folder: a write lock names single files"),

@@ -226,7 +226,7 @@ def test_the_words_for_prompts_are_the_documented_ones() -> None:
 def test_a_prompt_that_is_longer_than_a_command_can_be_is_refused() -> None:
     layout = Layout()
     values = layout.merge_words([SHOW], [f"app/{n}.rb" for n in range(20_000)])
-    with pytest.raises(SettingsError, match="which no system takes") as caught:
+    with pytest.raises(SettingsError, match="which no system accepts") as caught:
         layout.phase("apply").words(values)
     assert "stdin = true" in caught.value.hint
 

@@ -149,8 +149,8 @@ def test_a_name_that_is_taken_is_one_component_of_a_path(name: str) -> None:
         ("/etc/passwd", "absolute"), ("~/x", "absolute"), ("", "empty"), ("  ", "empty"),
         ("a\0b", "character"),
         ("a\nb", "character"), ("port:5432", "resource"), ("spec:x", "resource"), (3, "not 3"),
-        (None, "not null"), (["a"], "a list"), (".git/config", "git's own"),
-        ("sub/.GIT/hooks/x", "git's own"), (".holdfast/ledger.db", "Holdfast's own"),
+        (None, "not null"), (["a"], "a list"), (".git/config", "belongs to git"),
+        ("sub/.GIT/hooks/x", "belongs to git"), (".holdfast/ledger.db", "belongs to Holdfast"),
         ("x" * 300, "too long"), ("a/" * 3000, "too long"),
     ],
 )  # fmt: skip

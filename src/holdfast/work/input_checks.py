@@ -288,7 +288,7 @@ def _path_problem(text: str) -> str:
         return f"{shown(text)} contains ..; write the path without it"
     for part in parts:
         if part.lower() in CLOSED:  # in any case: some file systems ignore case
-            return f"{shown(text)} is inside {part}, which is {CLOSED[part.lower()]}'s own"
+            return f"{shown(text)} is inside {part}, which belongs to {CLOSED[part.lower()]}"
     try:
         keys.lexical(text)
         reject_unusable(text, text)

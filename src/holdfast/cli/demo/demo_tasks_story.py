@@ -170,7 +170,7 @@ class Story:
 
 def _begins(task: Mapping[str, Any]) -> str:
     if task["tries"] == 1:
-        return "begins"
+        return "starts"
     if task["needs"]:
-        return f"begins again, with {listed(task['needs'])} from the start"
-    return "begins again"
+        return f"starts again, with {listed(task['needs'])} leased from the start"
+    return "starts again"

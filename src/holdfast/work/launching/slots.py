@@ -94,7 +94,7 @@ class Launcher:
         )  # fmt: skip
         found = witness_of(self._process.pid)
         if found is None:
-            raise StoreError("a launcher ended before it began", hint="look at its output above")
+            raise StoreError("a launcher ended at its start", hint="look at its output above")
         self._witness = found
         self._variables: dict[str, str] = {}
         self._lock = threading.Lock()

@@ -54,19 +54,19 @@ You can write exactly these files:
 {files}
 
 Everything else is refused. If a change needs another file, leave that change out, say which file
-it needs, and go on with the rest.
+it needs, and continue with the rest.
 """
 
 AMEND_PROMPT = """\
 The findings of the analyses of {module}/{controller} in this repository were carried out already,
-except for what needed files that could not be written then. Read them first:
+except for changes to files that could not be written then. Read them first:
 {docs}
 
 You can write exactly these files, which were missing:
 {files}
 
-Carry out what they are needed for. Everything else is done, and is refused: do not do it again. If
-a change needs another file, leave that change out, say which file it needs, and go on.
+Carry out the changes that need them. Everything else is done, and is refused: do not do it again.
+If a change needs another file, leave that change out, say which file it needs, and continue.
 """
 
 FIX_PROMPT = """\
@@ -75,7 +75,7 @@ The checks of {module}/{controller} failed. What they printed is in {log}. Fix t
 You can write exactly these files:
 {files}
 
-Everything else is refused. If a change needs another file, say which, and go on with the rest.
+Everything else is refused. If a change needs another file, say which, and continue with the rest.
 """
 
 _CLAUDE = ("claude", "-p", "{prompt}")
@@ -116,7 +116,7 @@ class Phase:
         if any(len(word.encode()) > WORD_BYTES_MAX for word in found):
             raise SettingsError(
                 f"the command of {self.name} has a word of more than {WORD_BYTES_MAX >> 10} KiB, "
-                "which no system takes",
+                "which no system accepts",
                 hint=f"set stdin = true in [{WORK}.{self.name}] and leave {{prompt}} out of its "
                 "command",
                 key=f"{WORK}.{self.name}.command",

@@ -76,7 +76,7 @@ class Agent:
         if any(len(word.encode("utf-8", "surrogateescape")) > WORD_BYTES_MAX for word in found):
             raise PromptTooLongError(
                 f"the prompt of {name!r} is longer than {WORD_BYTES_MAX} bytes, which no command "
-                "line takes",
+                "line accepts",
                 hint=f"set stdin = true in [{WORK}.agent] of {FILE}, and leave {{prompt}} out of "
                 "its command",
                 task=name,

@@ -180,7 +180,7 @@ def _command_problems(words: list[str]) -> list[str]:
     if not any("prompt" in placeholders(word) for word in words):
         told.append("command has no {prompt} in any of its words")
     if placeholders(words[0]):
-        told.append(f"command begins with a program, not with {shown(words[0])}")
+        told.append(f"command must begin with a program, not with {shown(words[0])}")
     return told
 
 
