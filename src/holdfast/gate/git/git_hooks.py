@@ -55,7 +55,7 @@ _OTHERS = (
 #: Hooks whose mere presence changes what git does, or how fast: only if one exists already.
 _COSTLY = ("reference-transaction", "post-index-change", "push-to-checkout", "proc-receive")
 
-#: What lefthook puts behind the name of a hook that it found.
+#: lefthook's suffix for a hook that it found.
 _RENAMED = ".old"
 
 # The states of a hook.

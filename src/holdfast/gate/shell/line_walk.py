@@ -129,7 +129,7 @@ class Walk:
             visits=tuple(self.visits), alters=self.alters, programs=frozenset(self.programs),
         )  # fmt: skip
 
-    # what is found
+    # results
 
     def spend(self, steps: int) -> None:
         self.steps -= steps
@@ -182,7 +182,7 @@ class Walk:
         if not self.muted:
             self.trees[verb] = None
 
-    # what is on the disk, or will be
+    # files on the disk, or that will be
 
     def made_paths(self) -> Iterable[str]:
         return self.made

@@ -334,7 +334,7 @@ def with_harmless(*words: str) -> Callable[[Git], str | None]:
 
 
 def named_output(*names: str) -> Callable[[Git], str | None]:
-    """A verb that writes the file behind an option."""
+    """A verb that writes the file named by an option."""
 
     def handler(one: Git) -> str | None:
         found: Options = scan(one.args, "o", ("--output", "--format", "--prefix"))
