@@ -1,7 +1,7 @@
-"""Agents as holders: who it is by (client, session, sub-agent), alive as long as the client.
+"""Agents as holders: identified by (client, session, sub-agent), alive as long as the client.
 
-The hook itself ends at once, so nothing hangs on it. A session that is resumed is the same agent
-in a new process. A command whose call was open when its client was killed may go on writing: as
+The hook itself ends immediately, so no life depends on it. A resumed session is the same agent in
+a new process. A command whose call was open when its client was killed may continue to write: as
 long as it runs, the agent is not dead.
 """
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from holdfast.gate.intent import Intent
     from holdfast.manager.owners.processes import Process
 
-#: What adopts processes whose parent has died, on a machine, for a user, or in a container.
+#: Programs that adopt orphaned processes, on a machine, for a user, or in a container.
 INITS = ("systemd", "init", "launchd", "tini", "dumb-init", "docker-init", "catatonit")
 #: How much of a folder's name is shown to people.
 PLACE_CHARACTERS_MAX = 24
 
 
 def holder_of(intent: Intent) -> Holder:
-    """The agent that an intent is of. Its name is chosen with its first decision."""
+    """The agent of an intent. Its name is chosen with its first decision."""
     client, session, agent = intent.client, intent.session, intent.agent
     adapter = clients.adapter(client)
     mark = getattr(adapter, "MARK", "")
@@ -58,9 +58,9 @@ def place_of(witness: Witness | None, home: str) -> str:
 
 
 def _witness(intent: Intent) -> Witness:
-    """The client's process: the one that it names, else the nearest above us that is it, else
-    whoever called us. Nobody is taken for a client that only adopts what others left behind: if
-    there is none but that, the client was killed, and what it names is as dead as it is."""
+    """The client's process: the one that it names, else the nearest process of that client above
+    us, else our caller. A process that only adopts orphans is never taken for the client: if there
+    is no other, the client was killed, and the process that it names is dead."""
     if intent.pid:
         named = witness_of(intent.pid)
         if named is not None:
@@ -74,7 +74,7 @@ def _witness(intent: Intent) -> Witness:
     for process in above:
         if not (process.is_shell or _adopts(process, intent)):
             return process.witness
-    if not above:  # they cannot be seen
+    if not above:  # the system does not show them
         return witness_of(os.getppid()) or own_witness()
     if intent.pid:
         own = own_witness()
@@ -85,5 +85,5 @@ def _witness(intent: Intent) -> Witness:
 
 
 def _adopts(process: Process, intent: Intent) -> bool:
-    """Whether a process becomes the parent of those whose own has died."""
+    """Whether a process adopts orphans."""
     return process.name in INITS or (process.pid == 1 and intent.pid != 0)

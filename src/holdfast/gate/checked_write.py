@@ -1,22 +1,23 @@
-"""safe_write: the last door before a file changes.
+"""safe_write: the last check before a file changes.
 
-A write passes if all of these hold, and is refused with the one that does not:
+A write passes if all of these conditions hold, and is refused with the first that does not:
 
 1. the path lies in the tree and, if there is an allowlist, in one of its folders, after all
    symbolic links have been followed;
-2. the grant lives: it was given, and not given back, not expired, not taken away, its owner not
-   dead; and it is the caller's, or the caller was handed it (`is_foreign`);
-3. the grant covers exactly this path, to write; a folder or another name of the file is not it;
+2. the grant is live: it was granted, and not released, expired or taken away, and its owner is not
+   dead; and it is the caller's, or the caller was given its token (`is_foreign`);
+3. the grant covers exactly this path for writing; a folder or another name of the file is not
+   enough;
 4. the token is the grant's current one.
 
-Then the file is replaced inside a fenced section, in which the second and the fourth are checked
-once more: whoever lost the lease a moment ago changes nothing.
+Then the file is replaced inside a fenced section, in which the second and fourth conditions are
+checked again: a caller that has just lost the lease changes nothing.
 
-Without a grant, which is None and nothing else, it is as if there were no locks, but for this: a
-file that somebody else has is not written. A lock of the moment sees to that, taken for whoever
-calls (see `holdfast.manager.owners.identity`), so one's own locks do not refuse.
+Without a grant (`None`, and nothing else) the write happens as if there were no locks, except that
+a file that another holder has locked is not written: a momentary lock, taken in the caller's name
+(see `holdfast.manager.owners.identity`), ensures that. The caller's own locks do not refuse it.
 
-What this does not promise: it stops nobody who writes without it.
+What this does not promise: it does not stop programs that write without it.
 """
 
 from __future__ import annotations
@@ -55,20 +56,20 @@ HELD = "held"
 MOVED = "moved"
 
 _HINTS = {
-    NOT_ALLOWED: "write below one of the allowed paths, or let this one be allowed",
+    NOT_ALLOWED: "write below one of the allowed paths, or have this one added",
     OUTSIDE: "write below the root of the tree, and through no link that leads out of it",
-    UNKNOWN: "give the id of a grant as it came with the lock, or none to write without a lock",
-    FOREIGN: "take the lock yourself; who was handed this grant by its holder gives its token too",
-    RELEASED: "take the lock before you write, and give it back after",
-    EXPIRED: "stop writing; take the lock again, and read the file again before you go on",
-    LOST: "stop writing: somebody else has taken over; read the file again first",
-    NOT_COVERED: "name every file that will be written when the lock is taken; a grant never grows",
-    STALE_TOKEN: "give the token that came with this grant",
-    HELD: "wait until it is given back; if it is yours, write with its grant_id",
-    MOVED: "somebody moves things about there; look, and try again",
+    UNKNOWN: "pass the id of the grant that you acquired, or none to write without a lock",
+    FOREIGN: "acquire the lock yourself; if its holder gave you this grant, pass its token too",
+    RELEASED: "acquire the lock before you write, and release it afterwards",
+    EXPIRED: "stop writing; acquire the lock again, and reread the file before you continue",
+    LOST: "stop writing: another holder has taken over; reread the file first",
+    NOT_COVERED: "request every file that you will write with the lock; a grant is never extended",
+    STALE_TOKEN: "pass the token that came with this grant",
+    HELD: "wait until it is released; if it is yours, write with its grant_id",
+    MOVED: "another program is moving files there; check the path and try again",
 }
 
-#: So far back the ledger is searched for how a grant ended, to tell what was from what never was.
+#: How many events are searched to tell a released grant from one that never existed.
 _RECENT_EVENTS = 10_000
 
 #: How long the lock of a write without a grant lasts if its process hangs.
@@ -84,13 +85,13 @@ def safe_write(
     manager: LockManager | None = None,
     allowed_write_paths: Iterable[Path] | None = None,
 ) -> str:
-    """Replace a file, or make it, if that is permitted. Returns the path as the ledger spells it.
+    """Replace or create a file, if that is permitted. Returns the path as the ledger spells it.
 
     Raises LockViolationError with the field `reason` if it is not. Text is written as UTF-8.
     Relative paths start at the root of the manager's tree; without a manager they start at the
     current folder, and the ledger is the nearest above the file. Without `token` the grant's own
-    is taken from the ledger. Folders that are missing are made. The system's own refusals (no
-    space, no permission) are OSErrors, and then nothing has changed.
+    is taken from the ledger. Missing folders are created. The system's own errors (no space, no
+    permission) are OSErrors, and then nothing has changed.
     """
     data = _bytes(content)
     if manager is not None:
@@ -169,7 +170,7 @@ def _anywhere(path: Path, grant_id: str | None, *, bounded: bool) -> _Target:
     real, status, _ = realpath.resolve(realpath.absolute(given), given)
     ledger = find_root(real)
     if grant_id is not None and ledger is None:
-        sentence = f"there is no grant {_shown(grant_id)}: {given} is in no tree with a ledger"
+        sentence = f"there is no grant {_shown(grant_id)}: {given} is not in a tree with a ledger"
         raise violation(UNKNOWN, sentence, given, grant_id)
     if bounded and grant_id is None:
         _refuse_outside(given, real, home_root(here))
@@ -197,7 +198,9 @@ def _refuse_other_than_files(place: Place) -> None:
         raise request_limits.over_lock(place.path)
     if keys.kind(place.key) != "path":
         raise BadKeyError(
-            f"{place.key} is no file", hint=f"a file of that name is ./{place.key}", key=place.key
+            f"{place.key} is not a file",
+            hint=f"a file of that name is ./{place.key}",
+            key=place.key,
         )
 
 
@@ -280,16 +283,16 @@ def live_grant(manager: LockManager, grant_id: str, path: str = "") -> Grant:
             reason, sentence = UNKNOWN, f"there is no grant {_shown(grant_id)}"
         head = view.head
     if reason == UNKNOWN and _was_given_back(manager, grant_id, head):
-        reason, sentence = RELEASED, f"grant {grant_id} has been given back"
+        reason, sentence = RELEASED, f"grant {grant_id} has been released"
     raise violation(reason, sentence, path, grant_id)
 
 
 def is_foreign(holder: Holder) -> bool:
-    """Whether a holder is certainly another one than the caller.
+    """Whether a holder is certainly not the caller.
 
-    A holder is the caller by being the same process, one above it, or the same one at the command
-    line (`holdfast.manager.owners.identity`). Of a holder without a process nothing is certain, nor
-    where the system does not show which processes are above.
+    A holder is the caller if it is the same process, one above it, or the same holder at the
+    command line (`holdfast.manager.owners.identity`). Nothing is certain for a holder without a
+    process, and on systems that do not show the processes above.
     """
     from holdfast.manager.owners.identity import whoami
     from holdfast.manager.owners.liveness import own_witness, sees_processes
@@ -307,7 +310,7 @@ def is_foreign(holder: Holder) -> bool:
 
 
 def _was_given_back(manager: LockManager, grant_id: str, head: int) -> bool:
-    """Whether the end of the ledger says so: a grant that is given back leaves no other trace."""
+    """Whether a recent event released the grant: a released grant leaves no other trace."""
     recent = manager.events(after=max(0, head - _RECENT_EVENTS))
     return any(
         event.type == events.LOCK_RELEASED and event.data.get("grant") == grant_id
@@ -316,7 +319,7 @@ def _was_given_back(manager: LockManager, grant_id: str, head: int) -> bool:
 
 
 def _is_id(text: object) -> bool:
-    """Whether it can be the id of a grant at all. An empty text is one that was never given."""
+    """Whether a text can be the id of a grant. An empty one cannot."""
     return isinstance(text, str) and text.isascii() and text.isprintable() and text != ""
 
 
@@ -336,7 +339,7 @@ def _uncovered(grant: Grant, place: Place) -> str:
 
 
 def _write_for_the_moment(target: _Target, data: bytes, manager: LockManager) -> None:
-    """Without a grant: under a lock of its own, so that nobody takes the file meanwhile."""
+    """Write without a grant: under a lock of its own, so that no other holder gets the file."""
     outcome = manager.ask(
         _caller(manager), [], [target.place.path], ttl=MOMENT_SECONDS, reason="writing it once"
     )
@@ -350,7 +353,7 @@ def _write_for_the_moment(target: _Target, data: bytes, manager: LockManager) ->
 
 
 def _caller(manager: LockManager) -> Holder:
-    """Whoever calls, as at the command line; but the lock ends with this very process."""
+    """The caller, as at the command line; but the lock ends with this process."""
     from holdfast.manager.owners.identity import whoami
     from holdfast.manager.owners.liveness import own_witness
 
@@ -371,7 +374,7 @@ def _caller(manager: LockManager) -> Holder:
 def _replace(
     target: _Target, data: bytes, manager: LockManager | None, grant_id: str, token: int
 ) -> None:
-    # One ledger lets one in at a time; without one on disk nobody keeps other processes out.
+    # A ledger on disk admits one writer at a time; without one, other processes may write too.
     alone = manager is not None and manager.tree is not None
     new = replacement(target.root, target.names, alone=alone)
     try:
@@ -383,7 +386,7 @@ def _replace(
                 new.commit()
         new.settle()
     except Moved as error:
-        sentence = f"{target.path} is not where it was: {error}"
+        sentence = f"{target.path} was moved: {error}"
         raise violation(MOVED, sentence, target.path, grant_id) from error
     except Lost as error:
         assert manager is not None
@@ -399,7 +402,7 @@ def _replace(
 def violation(
     reason: str, sentence: str, path: str, grant_id: str | None = None, **fields: Any
 ) -> LockViolationError:
-    """A write that is refused, for one of the reasons above."""
+    """The error of a refused write, for one of the reasons above."""
     return LockViolationError(
         sentence,
         hint=_HINTS[reason],

@@ -1,13 +1,13 @@
 """A keeper: a small process beside a client that others cannot judge, such as one in a container.
 
-The leases of such a client end by time. While it lives, its keeper lets those that have an end last
-on, all that the agents of one session have, so that a long turn without any event costs it nothing.
-A lease that was taken for a time of its own ends when that is over. When the client dies, what no
-running command keeps is given back at once, for nobody else could know. The keeper ends when
-nothing is left to keep, and when the ledger is gone.
+The leases of such a client end by time. While the client lives, its keeper renews those leases of
+all agents of one session that have an end, so that a long turn without any event loses none. A
+lease with a ttl of its own ends at its time. When the client dies, the keeper immediately releases
+the leases that no running command keeps, because no other process could know. The keeper ends when
+there is no lease left to renew, and when the ledger is gone.
 
-There is one for each session (`gate.beside`). Between two renewals nothing of the repository is
-open.
+There is one keeper for each session (`gate.side_process`). Between two renewals it has no file of
+the repository open.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 LEDGER = f"{LEDGER_FOLDER}/ledger.db"
 #: How much of a lease may pass before it is renewed.
 RENEW_PART = 1 / 3
-#: How soon a ledger that could not be reached is tried again.
+#: How soon an unreachable ledger is tried again.
 RETRY_SECONDS = 5.0
-#: How often to look for what has no way to tell us that it has ended.
+#: How often to check for the end of a process that cannot notify us.
 LOOK_SECONDS = 1.0
 
 
 def start(root: str, key: str, client: Witness, seconds: float) -> int:
-    """Start a keeper for all whose keys start like this, unless this client has one. Its leases
-    last so long from each renewal. The pid of the new process, or 0. Never raises."""
+    """Start a keeper for all agents whose keys begin with `key`, unless this client has one. Each
+    renewal lasts for `seconds`. Returns the pid of the new process, or 0. Never raises."""
     if sys.platform != "linux" or not sys.executable:
         return 0
     words = [root, key, str(client.pid), str(client.start), repr(float(seconds))]
@@ -68,7 +68,7 @@ def _place(root: str, key: str, client: Witness) -> side_process.Place:
 
 
 def keep(root: str, key: str, client: Witness, seconds: float) -> None:
-    """Renew until there is no reason to."""
+    """Renew until there is no lease to renew."""
     place = _place(root, key, client)
     try:
         if not place.claim():
@@ -100,14 +100,14 @@ def _renewed(root: str, key: str, client: Witness, seconds: float) -> bool:
 
 
 def renewal(view: View, start: str, client: Witness, length: int) -> Decision[bool]:
-    """Let all leases last so long from now that would end by time otherwise, of all agents of this
-    client whose keys start like this, as soon as a part of that has passed. Whether there is
-    anything to keep: a lease that has no end yet may be given one. What has ended is cleared away,
-    and goes to those who wait for it."""
+    """Renew the leases that would end by time, of all agents of this client whose keys begin with
+    `start`, as soon as RENEW_PART of their time has passed. The outcome is whether the agents have
+    leases: one without an end may get one later. Ended leases are removed, and their files go to
+    the waiting holders."""
     draft = Draft(view)
     found = False
     for grant in view.held_within(start):
-        if grant.holder.witness != client:  # of the session, from before it went on here
+        if grant.holder.witness != client:  # from an earlier process of the session
             continue
         why = fate(draft, grant)
         if why:
@@ -127,8 +127,8 @@ def renewal(view: View, start: str, client: Witness, length: int) -> Decision[bo
 
 
 def _wait(client: Witness, seconds: float) -> None:
-    """Wait so long, or until the client ends. If it has ended, a command of its is left: look again
-    soon."""
+    """Wait so long, or until the client ends. If it has ended, one of its commands still runs, so
+    wait only briefly."""
     descriptor = -1
     try:
         descriptor = os.pidfd_open(client.pid)

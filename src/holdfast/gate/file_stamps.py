@@ -1,8 +1,8 @@
-"""By what a change of a file is seen without reading it: its inode, its size and its times.
+"""Stamps show a change of a file without reading it: its inode, its size and its times.
 
-A stamp is taken when a lease is asked for, and kept with the lease. A file whose stamp is still the
-same was not changed since. Times of files are a tick behind the clock: one that was changed just
-now could be changed again without another time, so it has no stamp, and counts as changed.
+A stamp is taken when a lease is requested, and kept with the lease. A file whose stamp is still the
+same was not changed since. File times lag a tick behind the clock: a file that was changed just now
+could be changed again without a new time, so it has no stamp, and counts as changed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ABSENT = "absent"
 
 
 def stamp_of(status: os.stat_result | None) -> str:
-    """The stamp of what is there; empty if a change could go unseen."""
+    """The stamp for a stat result; empty if a change could go unseen."""
     if status is None:
         return ABSENT
     if not is_settled(status.st_ctime_ns, time_ns()):

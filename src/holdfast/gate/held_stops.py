@@ -1,7 +1,7 @@
 """A stop that is held open: it has not happened yet, and the agent may still be sent back to work.
 
-It is decided in every ledger that it concerns before it is held in any: then it is held over all of
-them at once, and the agent goes on in all or in none.
+It is decided in every ledger that it concerns before it is held in any. Then it is held over all of
+them together, and the agent continues in all or in none.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from holdfast.gate.lease_gate import LeaseGate
     from holdfast.manager.ledger import Ledger
 
-#: While a call or a stop is held open: how long until the owner's life is looked at again.
+#: While a call or a stop is held open: how often the owner's life is checked.
 LOOK_SECONDS = 0.5
 
 
 class Stop:
     """The stop of an agent in one ledger, which may be held open there: then it has not happened
-    yet. The ledger knows already when the agent's files come free if its hook is killed."""
+    yet. The ledger already records when the agent's files come free if its hook is killed."""
 
     __slots__ = ("_ends", "_follower", "_gate", "_outcome")
 
@@ -40,31 +40,31 @@ class Stop:
 
     @property
     def is_held(self) -> bool:
-        """Whether it waits for something."""
+        """Whether it is held open."""
         return isinstance(self._outcome, Held)
 
     @property
     def is_blocked(self) -> bool:
-        """Whether the agent stops because only a person lets it go on."""
+        """Whether the agent is blocked, so that only a person lets it continue."""
         return isinstance(self._outcome, Halted)
 
     @property
     def is_sent_back(self) -> bool:
-        """Whether the agent goes on, because of what came free for it here."""
+        """Whether the agent continues, because a file came free for it here."""
         return isinstance(self._outcome, Passed)
 
     @property
     def is_overtaken(self) -> bool:
-        """Whether the agent went on without it, or is gone."""
+        """Whether the agent has continued without it, or is gone."""
         return self._outcome is None
 
     @property
     def until(self) -> int:
-        """How long it is held open at most; 0 if it is not."""
+        """The moment until which it is held open at most; 0 if it is not."""
         return self._outcome.until if isinstance(self._outcome, Held) else 0
 
     def hold_along(self, until: int) -> None:
-        """It is held open in another ledger. A sub-agent has nothing left here to be kept."""
+        """Hold it because another ledger does. An ended sub-agent has no lease left here."""
         gate = self._gate
         if isinstance(self._outcome, Rested) and not self._ends:
             held = gate.decide(lambda view: event_decisions.hold_along(view, gate.asker, until))
@@ -72,7 +72,7 @@ class Stop:
             self._follower = Follower(gate.manager)
 
     def look_again(self, seconds: float) -> None:
-        """Wait so long at most, and see what it comes to."""
+        """Wait for at most this long, and decide again."""
         held, gate = self._outcome, self._gate
         assert self._follower is not None
 
@@ -86,17 +86,17 @@ class Stop:
         self._outcome = gate.a_moment_later(self._follower, min(left, seconds), now)
 
     def rest(self) -> None:
-        """Whatever came free here, the agent stops."""
+        """Stop the agent, even if a file came free here."""
         self._outcome = self._gate.stopped(may_go_on=False, ends=self._ends)._outcome
 
     def go_on(self) -> None:
-        """Whatever it came to here, the agent goes on."""
+        """Let the agent continue, whatever the outcome here."""
         self._gate.live_on()
         self._outcome = None
 
     @property
     def answer(self) -> Answer:
-        """What is said to it."""
+        """The answer to the stop."""
         from holdfast.gate.rulebook import agent_messages
 
         outcome = self._outcome
@@ -117,8 +117,8 @@ class Stop:
 
 
 def hold(stops: Sequence[Stop]) -> Answer:
-    """What becomes of one stop in all ledgers that it was decided in: it is held open over all of
-    them at once, until it comes to something in one."""
+    """Hold one stop open over all ledgers that it was decided in, until one of them has an
+    outcome."""
     _hold_along(stops)
     while held := [stop for stop in stops if stop.is_held]:
         if any(stop.is_blocked or stop.is_sent_back or stop.is_overtaken for stop in stops):
@@ -134,7 +134,8 @@ def hold(stops: Sequence[Stop]) -> Answer:
 
 
 def _hold_along(stops: Sequence[Stop]) -> None:
-    """While it is held open it has happened nowhere: not where there is nothing to wait for."""
+    """Hold the stop also in ledgers with nothing to wait for: while held, it has happened in
+    none."""
     until = max((stop.until for stop in stops), default=0)
     for stop in stops:
         if until and not stop.until:
@@ -142,8 +143,8 @@ def _hold_along(stops: Sequence[Stop]) -> None:
 
 
 def _agree(stops: Sequence[Stop]) -> None:
-    """An agent either goes on in all ledgers or in none. Of a prompt, an end and the death of its
-    client each hears by itself."""
+    """Make the agent continue in all ledgers or in none. Each ledger learns by itself of a prompt,
+    an end and the death of the client."""
     for stop in stops:
         if stop.is_held:
             stop.look_again(0)
@@ -158,7 +159,7 @@ def _agree(stops: Sequence[Stop]) -> None:
 
 
 class Follower:
-    """One who waits for something to happen in the ledger."""
+    """Waits for new events in a ledger."""
 
     __slots__ = ("_head", "_manager")
 
@@ -167,9 +168,9 @@ class Follower:
         self.catch_up()
 
     def catch_up(self) -> None:
-        """Whatever happens from now on is new."""
+        """Count only later events as new."""
         self._head = transactions.look(self._manager, lambda view: view.head)
 
     def wait(self, seconds: float) -> bool:
-        """Whether something did, within so many seconds."""
+        """Whether a new event came within so many seconds."""
         return self._manager.store.wait(self._head, seconds) > self._head

@@ -1,4 +1,4 @@
-"""What an agent is about to do, and what the gate has to say to it."""
+"""The event of an agent, and the gate's answer to it."""
 
 from __future__ import annotations
 
@@ -26,35 +26,34 @@ OTHER = "other"
 #: How clients name the tools of MCP servers: `mcp__SERVER__TOOL`.
 MCP_PREFIX = "mcp__"
 
-#: By these words a path leads into a spec, which somebody may have locked (see `gate.specs`).
+#: A path with one of these leads into a spec, which may be locked (see `gate.locked_specs`).
 SPEC_WORDS = (".kiro/specs/", ".sce/specs/")
 
 ALLOW = "allow"
 DENY = "deny"
 HALT = "halt"
 QUIET = "quiet"
-#: At a stop: the agent goes on, and reads the reason.
+#: At a stop: the agent continues, and reads the reason.
 CONTINUE = "continue"
 
 
 def leads_into_spec(path: str) -> bool:
-    """Whether a path may lie in a spec. Asked for every edit, so by nothing but its words."""
+    """Whether a path may lie in a spec, by its text alone: this is called for every edit."""
     return SPEC_WORDS[0] in path or SPEC_WORDS[1] in path
 
 
 class Intent(Value):
-    """One thing that a client told its hook, in words that are the same for all clients.
+    """One event that a client passed to its hook, in terms that are the same for all clients.
 
-    `agent` is the sub-agent, or empty for the session's own. `writes` are the paths of all that
-    will be made, changed, removed or moved, as they were given, to be read from `cwd`. `pid` is
-    the client's process if it says so. A call of an MCP tool is a `command` that has `writes`, too.
-    `background`: at a stop, work still goes on. `call` is the
-    client's id of a tool call. `is_repeated`: a stop at which the agent cannot be made to go on,
-    because a hook did so before, or its user ended the work. `is_alone`: at a stop, the client says
-    that no sub-agent of the session is at work. `hook` is the client's own name of the
-    event: it decides which answers the client takes. `is_attended`: a person sits before
-    the client, as far as it says. `problem` says what could not be understood: such an edit is
-    refused.
+    `agent` is the sub-agent, or empty for the session's own. `writes` are the paths of all files
+    that will be created, changed, removed or moved, as they were given, relative to `cwd`. `pid` is
+    the client's process if the client names it. A call of an MCP tool is a `command` that has
+    `writes` too. `background`: at a stop, background work continues. `call` is the client's id of a
+    tool call. `is_repeated`: a stop at which the agent cannot be sent back to work, because a hook
+    did so before, or its user ended the work. `is_alone`: at a stop, the client reports that no
+    sub-agent of the session is at work. `hook` is the client's own name of the event: it decides
+    which answers the client accepts. `is_attended`: a person uses the client interactively, as far
+    as the client reports. `problem` says what could not be parsed: such an edit is refused.
     """
 
     __slots__ = (
@@ -101,10 +100,9 @@ class Intent(Value):
 
 
 class Answer(Value):
-    """What the gate says: `reason` to the agent, `user` to the person, `context` to the agent
-    without refusing anything. A halt is a refusal that also stops the agent; at the end of a
-    session it says that the agent ended blocked. `input` is what the tool is to be called with
-    instead."""
+    """The gate's answer: `reason` for the agent, `user` for the person, `context` for the agent
+    without a refusal. A halt is a refusal that also stops the agent; at the end of a session it
+    reports that the agent ended blocked. `input` replaces the input of the tool."""
 
     __slots__ = ("context", "input", "kind", "reason", "report", "user")
 
@@ -127,7 +125,7 @@ class Answer(Value):
 
 
 def with_context(said: Answer, told: str) -> Answer:
-    """The same answer, and something else to tell the agent."""
+    """The same answer, with more context for the agent."""
     if not told:
         return said
     context = f"{said.context}\n{told}" if said.context else told
@@ -138,7 +136,7 @@ def with_context(said: Answer, told: str) -> Answer:
 
 
 def with_user(said: Answer, told: str) -> Answer:
-    """The same answer, and something else to tell the user."""
+    """The same answer, with one more message for the user."""
     if not told:
         return said
     user = f"{said.user}\n{told}" if said.user else told
@@ -149,7 +147,7 @@ def with_user(said: Answer, told: str) -> Answer:
 
 
 def joined(one: Answer, other: Answer) -> Answer:
-    """Two answers as one: a refusal counts most, and no word to anybody is lost."""
+    """Two answers as one: a refusal takes precedence, and no message is lost."""
     kinds = (one.kind, other.kind)
     kind = next((kind for kind in (HALT, DENY, CONTINUE, ALLOW) if kind in kinds), QUIET)
 
@@ -163,7 +161,7 @@ def joined(one: Answer, other: Answer) -> Answer:
 
 
 class Reply(Value):
-    """What a hook prints, and how it ends."""
+    """The output of a hook, and its exit code."""
 
     __slots__ = ("code", "stderr", "stdout")
 

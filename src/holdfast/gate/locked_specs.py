@@ -1,10 +1,10 @@
 """Specs that others have locked: an agent does not write inside them.
 
-Imported only for a path whose words lead into a spec; all other edits never pay for it. Whoever
-asks looks at the words first, with `leads_into_spec` of `gate.intent`.
+Imported only for a path whose text leads into a spec; no other edit pays for it. The caller checks
+the text first, with `leads_into_spec` of `gate.intent`.
 
-What this does not promise: a folder that is removed with specs deep below it is not looked through,
-and what a program writes behind its command line is not seen.
+What this does not promise: a folder that is removed with specs deep below it is not searched, and
+writes of a program that its command line does not show are not seen.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
 
 def refusal(holder: Holder, files: Iterable[str], folders: Iterable[str] = ()) -> Answer | None:
-    """Why an agent may not write these, by their absolute paths; None if no spec is in the way.
+    """The refusal for an agent that may not write these absolute paths; None if no locked spec is
+    in the way.
 
-    Of a folder everything below it counts.
+    A folder stands for everything below it.
     """
     for path, specs, name in _touched(files, folders):
         obstacle = _locks(specs, holder).in_the_way(name)

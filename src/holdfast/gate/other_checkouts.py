@@ -1,10 +1,10 @@
 """The same file in other checkouts of a repository: linked worktrees, and the main one.
 
-A lease is on one checkout's file, so agents in two checkouts do not wait for each other. But what
-both change has to be merged, so with `gate.across_worktrees`
+A lease is on one checkout's file, so agents in two checkouts do not wait for each other. But the
+changes of both have to be merged, so with `gate.across_worktrees`
 
-    tell     an agent that begins to change a file hears who changes it in another checkout
-    refuse   it is refused: a lease is also on the path that all checkouts have in common
+    tell     an agent that begins to change a file hears which agent changes it in another checkout
+    refuse   the edit is refused: a lease also covers the path that all checkouts have in common
     off      neither
 
 What this does not promise: to follow a file that has another name in the other checkout.
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from holdfast.core.view import View
     from holdfast.manager.ledger import Ledger
 
-#: So many files are looked up in other checkouts.
+#: How many files are looked up in other checkouts.
 FILES_MAX = 20
 
 
 def everywhere(root: str, request: Request) -> Request:
-    """The same request, and one for the path that all checkouts have in common."""
+    """The same request, extended by the path that all checkouts have in common."""
     common = f"{keys.REPO}:{_within(root, request.paths[0])[1]}"
     return request.but(
         keys=(*request.keys, common),
@@ -49,8 +49,8 @@ def _within(root: str, path: str) -> tuple[str, str]:
 
 
 def told(manager: Ledger, holder: Holder, wanted: Sequence[Request]) -> str:
-    """What an agent hears that has just got some of these leases; empty if no other checkout's file
-    is being changed."""
+    """The message to an agent that has just got some of these leases; empty if no other agent is
+    changing one of the files in another checkout."""
     root = manager.tree.root if manager.tree is not None else ""
     if not root or not checkouts.has_linked(root):
         return ""

@@ -1,13 +1,13 @@
-"""What each agent may write at this moment: from the decision that allows it until it is done.
+"""The pending writes of each agent: from the decision that allows a write until it is done.
 
-In between a client may ask its user, so it can take minutes. The lease must be the agent's all that
-time: a commit leaves it, and it does not go down to a sub-agent. And another agent's command that
-runs meanwhile is not blamed for the change.
+In between the client may ask its user, so this can take minutes. The agent must keep the lease all
+that time: a commit does not end it, and it does not go down to a sub-agent. And another agent's
+command that runs meanwhile is not blamed for the change.
 
-One small file for each agent, beside the ledger. The agent's next tool call replaces it: both
-clients run the tools of an agent that write one after another, so an earlier edit is over then,
-also where the client says nothing of its end. A mark is made before the decision, and read inside
-other decisions: whichever of the two comes first, the other knows.
+There is one small file for each agent, beside the ledger. The agent's next tool call replaces it:
+both clients run an agent's writing tools one after another, so an earlier edit is over then, even
+if the client does not report its end. A mark is made before the decision, and read inside other
+decisions: whichever of the two comes first, the other sees it.
 
 Imported by every edit: nothing but what those need.
 """
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 FOLDER = ".holdfast/busy"
-#: A permission dialog may stand for long; after this an agent is in the middle of no edit.
+#: A permission dialog may be open for long; after this time no edit counts as pending.
 SECONDS = 3600.0
-#: The first line of a mark. What a command line writes, and when, only the line itself knows: it
-#: may well commit it, so its files are not kept from that.
+#: The first line of a mark. A command line may commit the files that it writes, so a commit may
+#: release those.
 _EDIT, _COMMAND = "edit", "command"
 
 
 def begin_edit(root: str, key: str, keys: Iterable[str]) -> None:
-    """An agent asks to write these with its edit tool. Never raises."""
+    """Mark that an agent requests to write these with its edit tool. Never raises."""
     _put(root, key, _EDIT, keys)
 
 
 def begin_command(root: str, key: str, keys: Iterable[str]) -> None:
-    """An agent runs a line that plainly writes these. Never raises: it is only about who is
-    blamed."""
+    """Mark that an agent runs a line that plainly writes these. Never raises: the mark only decides
+    which agent is blamed for a change."""
     _put(root, key, _COMMAND, keys)
 
 
@@ -64,7 +64,7 @@ def _write(file: str, text: str) -> None:
 
 
 def end(root: str, key: str) -> None:
-    """The agent has written, or never will."""
+    """Remove the mark: the agent has written, or never will."""
     try:
         os.unlink(f"{root}/{FOLDER}/{named(key)}")
     except OSError:

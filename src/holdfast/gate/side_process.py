@@ -1,8 +1,8 @@
-"""A process beside: one for each thing that has to be looked after, which ends by itself.
+"""A side process: a helper that outlives the hook which starts it, and ends by itself.
 
-A hook starts it and is gone. So it has nothing of the hook: no descriptor that a client waits for,
-no terminal, no folder, and no variable by which it would be taken for a command of an agent. A file
-beside the ledger says which process it is; one that finds another named there ends.
+It inherits nothing from the hook: no descriptor that a client waits for, no terminal, no folder,
+and no variable by which it would count as an agent's command. A file beside the ledger names the
+process of each task; a process that finds another named there ends.
 """
 
 from __future__ import annotations
@@ -44,11 +44,10 @@ def start(module: str, words: Sequence[str], environ: Mapping[str, str]) -> int:
 
 
 def spawn(words: Sequence[str], environ: Mapping[str, str], folder: str = "") -> int:
-    """Start a program that nobody waits for, without a terminal and without anything of ours, in
-    another folder if one is given: its pid. Raises OSError, or ValueError for a zero byte.
+    """Start a detached program that inherits nothing from us, in another folder if one is given;
+    returns its pid. Raises OSError, or ValueError for a zero byte.
 
-    Not with the standard library's module where it can be done without: to import that takes
-    longer than all the rest."""
+    This avoids `subprocess` where possible: importing it takes longer than all the rest."""
     if sys.platform != "win32" and hasattr(os, "posix_spawn"):
         try:
             inside = [_SHELL, "-c", _IN_FOLDER, folder] if folder else []
@@ -61,7 +60,7 @@ def spawn(words: Sequence[str], environ: Mapping[str, str], folder: str = "") ->
         words, cwd=folder or None, env=environ, start_new_session=True,
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    child.returncode = 0  # so that it is not complained that nobody waited
+    child.returncode = 0  # or Popen would warn that the child was not waited for
     return child.pid
 
 
@@ -83,19 +82,19 @@ def _spawn(words: list[str], environ: Mapping[str, str]) -> int:
 
 
 def _inheritable() -> Iterator[int]:
-    """What a program that we start would get, beside the first three: not ours, which close by
-    themselves, but what we were started with."""
+    """The descriptors that a program started by us would inherit, except the first three: those
+    that we inherited ourselves, because our own close on exec."""
     for name in os.listdir("/dev/fd"):
         descriptor = int(name)
         try:
             if descriptor > 2 and os.get_inheritable(descriptor):
                 yield descriptor
-        except OSError:  # the one that was listed with
+        except OSError:  # the descriptor of the listing itself
             continue
 
 
 class Place:
-    """The place of one process, for `about` something in a pid namespace: in a file."""
+    """The file that names the process of one task, `about` something, in a pid namespace."""
 
     __slots__ = ("_about", "_file", "_text")
 
@@ -106,7 +105,7 @@ class Place:
         self._text = f"{own.pid} {own.start} {self._about}"
 
     def is_taken(self) -> bool:
-        """Whether a process that lives has it, for the very same. Raises OSError."""
+        """Whether a live process has it, for the same task. Raises OSError."""
         pid, _, rest = self._said().partition(" ")
         start, _, about = rest.partition(" ")
         if about != self._about or not pid.isdecimal():
@@ -146,7 +145,7 @@ class Place:
             os.close(descriptor)
 
     def _said(self) -> str:
-        """The pid, the start and what it is about; empty if there is none."""
+        """The pid, the start time and the task; empty if there is none."""
         try:
             descriptor = os.open(self._file, os.O_RDONLY)
         except FileNotFoundError:
@@ -157,7 +156,7 @@ class Place:
             os.close(descriptor)
 
     def _locked(self) -> int:
-        """The file, locked, while it is the one that has this name."""
+        """A descriptor of the file, locked, once it is the file of this name."""
         from fcntl import LOCK_EX, flock
 
         while True:
