@@ -21,7 +21,7 @@ PATIENCE_SECONDS = 20.0
 
 
 def found() -> str:
-    """Where Chromium is; nothing if it is not installed."""
+    """The path of Chromium; empty if it is not installed."""
     return next((path for name in NAMES if (path := shutil.which(name))), "")
 
 
@@ -57,7 +57,7 @@ class Chromium:
             self.call(f"{domain}.enable")
 
     def close(self) -> None:
-        """End it, with all that it started."""
+        """End the browser and all its processes."""
         self._process.kill()
         try:
             os.killpg(self._process.pid, 9)
@@ -80,7 +80,7 @@ class Chromium:
     # The protocol
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """Ask, and wait for the answer. What is told meanwhile is kept in `events`."""
+        """Call a method, and wait for its answer. Events meanwhile are kept in `events`."""
         self._number += 1
         message: dict[str, Any] = {"id": self._number, "method": method, "params": params}
         if self._session:
@@ -100,7 +100,7 @@ class Chromium:
     def _next(self, end: float) -> dict[str, Any]:
         while b"\0" not in self._rest:
             ready, _, _ = select([self._in], [], [], max(0.0, end - monotonic()))
-            assert ready, f"Chromium said nothing for {PATIENCE_SECONDS} s"
+            assert ready, f"Chromium sent nothing for {PATIENCE_SECONDS} s"
             some = os.read(self._in, 1 << 20)
             assert some, "Chromium is gone"
             self._rest += some
@@ -108,16 +108,16 @@ class Chromium:
         told: dict[str, Any] = json.loads(text)
         return told
 
-    # What a person does
+    # The actions of a person
 
     def open(self, url: str) -> None:
-        """Go to an address, and wait until the page is there."""
+        """Open an address, and wait until the page is loaded."""
         self.events.clear()
         self.call("Page.navigate", url=url)
-        self.until("document.readyState === 'complete'", "the page is there")
+        self.until("document.readyState === 'complete'", "the page is loaded")
 
     def value(self, script: str) -> Any:
-        """What an expression is, in the page. A promise is waited for."""
+        """The value of an expression in the page, after waiting for a promise."""
         answer = self.call(
             "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
         )
@@ -128,12 +128,12 @@ class Chromium:
         """Wait until an expression is true."""
         end = monotonic() + seconds
         while not (found := self._calmly(script)):
-            assert monotonic() < end, f"waited {seconds} s in vain until {what}: {script}"
+            assert monotonic() < end, f"after {seconds} s it is not true that {what}: {script}"
             sleep(0.02)
         return found
 
     def _calmly(self, script: str) -> Any:
-        """An expression that may fail while the page is not there yet."""
+        """The value of an expression that may fail while the page is still loading."""
         return self.value(f"(() => {{ try {{ return {script} }} catch {{ return null }} }})()")
 
     def press(self, *keys: str) -> None:
@@ -164,24 +164,24 @@ class Chromium:
             )  # fmt: skip
 
     def size(self, width: int, height: int, *, phone: bool = False) -> None:
-        """The size of the window."""
+        """Set the size of the window."""
         self.call(
             "Emulation.setDeviceMetricsOverride", width=width, height=height,
             deviceScaleFactor=2 if phone else 1, mobile=phone,
         )  # fmt: skip
 
     def scheme(self, name: str) -> None:
-        """Whether the person likes it dark or light."""
+        """Set whether the person prefers dark or light."""
         self.call(
             "Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": name}]
         )
 
     def picture(self, file: Path) -> None:
-        """A picture of what is seen."""
+        """Save a screenshot."""
         file.write_bytes(base64.b64decode(self.call("Page.captureScreenshot")["data"]))
 
     def complaints(self) -> list[str]:
-        """What the page did wrong: exceptions, and what the browser refused it."""
+        """The errors of the page: exceptions, and actions that the browser refused."""
         self.call("Runtime.evaluate", expression="0")
         found = []
         for event in self.events:

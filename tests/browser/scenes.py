@@ -1,4 +1,4 @@
-"""Repositories with a lot in their ledgers, quickly made."""
+"""Repositories with full ledgers, quickly made."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holdfast.work.screens.workflow_records import Flows
 
 
 def crowd(root: Path, *, items: int, events: int, out: int = 8) -> LockManager:
-    """A ledger with so many items, of which some are sent out and the others wait for their files,
+    """A ledger with so many items, of which `out` are at work and the others wait for their files,
     and at least so many events."""
     (root / ".git").mkdir(parents=True, exist_ok=True)
     manager = LockManager.open(str(root))
@@ -70,7 +70,7 @@ command = [{python}, "agent.py", "apply", "-", "-", "{{controller}}", "{pace}"]
 
 
 def workshop(root: Path, *, pace: float = 0.0) -> Path:
-    """A repository with two controllers to work on, and an agent that takes so long."""
+    """A repository with two controllers to work on, and an agent that takes `pace` seconds."""
     for name in ("posts", "comments"):
         file = root / f"app/controllers/blog/{name}_controller.rb"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -89,7 +89,7 @@ def workshop(root: Path, *, pace: float = 0.0) -> Path:
 
 
 def analysed(manager: LockManager, root: Path) -> None:
-    """Both controllers of a workshop as they are when somebody has to decide."""
+    """Bring both controllers of a workshop to the state in which a person has to decide."""
     manifest = ScreenManifest.load(str(root / "screens.json"))
     assignment.assign(manager, manifest, review=True)
     desk, host, flows = ItemStore(manager), Here(), Flows(manager)

@@ -1,4 +1,4 @@
-"""Lists of tasks in the ledger as a dispatcher leaves them there, without one that runs."""
+"""Lists of tasks in the ledger as a dispatcher leaves them, without a running dispatcher."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ index 1..2 100644
 
 
 class Scene:
-    """One list, and how its tasks stand."""
+    """One list, and the states of its tasks."""
 
     def __init__(
         self, manager: LockManager, tasks: Sequence[Task], name: str = LIST, **terms: Any
     ) -> None:
-        """`by` is the witness of the dispatcher, and `launcher` that of what holds the locks; both
-        are this process if nothing else is said."""
+        """`by` is the witness of the dispatcher, and `launcher` that of the locks' holder; both are
+        this process by default."""
         assert manager.tree is not None
         self.manager, self.root, self.name = manager, manager.tree.root, name
         self.desk = ItemStore(manager)
@@ -72,7 +72,7 @@ class Scene:
         return self.change(self.records[name].but(state=state, **changes))
 
     def queue(self, name: str, *writes: str) -> WorkItem:
-        """It waits for its locks."""
+        """Queue a task that waits for its locks."""
         task = self.records[name].task
         wanted = LockRequest.of(task.reads, (anchor(task, self.name), *writes))
         item = self.desk.enqueue(name, "task", wanted, {"list": self.name, "task": name})
@@ -81,11 +81,11 @@ class Scene:
         return item
 
     def holder(self, item: WorkItem) -> Holder:
-        """What holds the locks of an item: it is kept until its files are put back."""
+        """The holder of an item's locks, which is kept until its files are restored."""
         return marked(Holder(id=item.id, key=f"work/{item.id}", witness=self._launcher))
 
     def send_out(self, name: str, *writes: str, state: str = task_states.WORKING) -> WorkItem:
-        """Its agent is at work, and has leased these files."""
+        """Dispatch a task; its agent has leased these files."""
         item = self.queue(name)
         claimed = self.desk.claim(item, self.holder(item))
         assert isinstance(claimed, tuple)
@@ -96,19 +96,19 @@ class Scene:
         return claimed[0]
 
     def wait_in_call(self, name: str, path: str) -> None:
-        """A call of its agent stands in line for a file."""
+        """Let a call of a task's agent wait for a file."""
         item = self.desk.item(self.records[name].item)
         assert item is not None
         transactions.queue(self.manager, self.manager.request(self.holder(item), (), [path]))
 
     def end(self, name: str, state: str = task_states.DONE, **changes: Any) -> None:
-        """It is over."""
+        """End a task."""
         took = round(changes.pop("seconds", 20.0) * SECOND)
         times = {"began": self.now - took, "ended": self.now, "worked_microseconds": took}
         self.set(name, state, **{"tries": 1, **times, **changes})
 
     def keep(self, item: str, **files: str) -> None:
-        """What is in the folder of an item: `task_log` is task.log."""
+        """Write files into the folder of an item: `task_log` is task.log."""
         folder = Path(Run(self.root, item).folder)
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():

@@ -1,4 +1,4 @@
-"""The page in a real Chromium: what it shows, that it follows, and that a keyboard is enough."""
+"""The page in a real Chromium: its views, its updates, and its use by keyboard."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def site(root: Path) -> Iterator[Server]:
 
 
 def visit(browser: Chromium, site: Server, tab: str = "files") -> None:
-    """Open the page at a view, as somebody with a wide screen who likes it light."""
+    """Open the page at a view, on a wide screen with a light colour scheme."""
     browser.size(*WIDE)
     browser.scheme("light")
     browser.open("about:blank")
@@ -67,7 +67,7 @@ def text(browser: Chromium, selector: str) -> str:
 
 
 def shows(browser: Chromium, selector: str, *words: str) -> None:
-    """Wait until an element has all these words in it."""
+    """Wait until an element contains all these words."""
     script = f"(document.querySelector({selector!r})?.innerText ?? '').replace(/\\s+/g, ' ')"
     wanted = json.dumps(words)
     browser.until(f"{wanted}.every((one) => {script}.includes(one))", f"{selector} shows {words}")
@@ -88,7 +88,7 @@ def queued(manager: LockManager, workflow: str, writes: list[str]) -> WorkItem:
     return item
 
 
-def test_it_shows_who_holds_what_on_a_tree_of_files(
+def test_it_shows_held_files_and_their_holders_as_a_tree(
     browser: Chromium, site: Server, manager: LockManager
 ) -> None:
     sent_out(manager, "blog/posts", ["app/models/user.rb", "lib/x.rb"])
@@ -105,7 +105,7 @@ def test_it_shows_who_holds_what_on_a_tree_of_files(
     assert browser.complaints() == []
 
 
-def test_the_queue_says_why_each_one_waits_and_for_whom(
+def test_the_queue_says_why_each_request_waits_and_for_which_holder(
     browser: Chromium, site: Server, manager: LockManager
 ) -> None:
     sent_out(manager, "blog/posts", ["app/shared.rb"])
@@ -119,7 +119,7 @@ def test_the_queue_says_why_each_one_waits_and_for_whom(
     shows(browser, "#list-files .waits", "2 waiting")
 
 
-def test_it_follows_what_happens_without_being_asked(
+def test_it_follows_the_ledger_without_a_reload(
     browser: Chromium, site: Server, manager: LockManager
 ) -> None:
     visit(browser, site)
@@ -137,7 +137,7 @@ def test_it_follows_what_happens_without_being_asked(
     shows(browser, "#list-queue .active", "blog/tags")
 
 
-def test_a_page_at_which_nothing_happens_asks_for_nothing(
+def test_a_page_requests_nothing_while_nothing_happens(
     browser: Chromium, site: Server, manager: LockManager
 ) -> None:
     manager.try_acquire(holder="ann", write_paths=["app/x.rb"])
@@ -167,7 +167,7 @@ def test_it_catches_up_after_the_connection_was_lost(
 def test_a_page_that_was_left_gives_its_connection_back(
     browser: Chromium, site: Server, manager: LockManager
 ) -> None:
-    for _ in range(9):  # a browser has six to one server
+    for _ in range(9):  # a browser allows six connections to one server
         visit(browser, site)
     sent_out(manager, "blog/posts", ["app/shared.rb"])
     shows(browser, "#list-files", "shared.rb")
@@ -193,7 +193,7 @@ def test_the_button_decides(
     assert Flows(manager).get("blog/comments").state == "idle"
 
 
-def test_without_the_secret_the_page_only_shows(
+def test_without_the_secret_the_page_is_read_only(
     browser: Chromium, site: Server, manager: LockManager, root: Path
 ) -> None:
     analysed(manager, root)
@@ -210,7 +210,7 @@ def test_without_the_secret_the_page_only_shows(
     assert "secret" not in str(browser.value("location.href"))
 
 
-def test_what_is_refused_is_told(
+def test_a_refused_order_is_reported(
     browser: Chromium, site: Server, manager: LockManager, root: Path
 ) -> None:
     analysed(manager, root)
@@ -309,7 +309,7 @@ def test_how_agents_stand_towards_files(
     assert browser.complaints() == []
 
 
-def test_blocked_agents_are_told_apart_by_their_keys(
+def test_blocked_agents_are_distinguished_by_their_keys(
     browser: Chromium, site: Server, manager: LockManager
 ) -> None:
     visit(browser, site, "trouble")
@@ -355,7 +355,7 @@ def test_a_keyboard_is_enough(browser: Chromium, site: Server, manager: LockMana
     browser.until("document.querySelector('#keys').open", "the keys are shown")
 
 
-def test_it_is_dark_where_people_like_it_dark(browser: Chromium, site: Server) -> None:
+def test_it_is_dark_if_the_person_prefers_dark(browser: Chromium, site: Server) -> None:
     visit(browser, site)
     light = browser.value("getComputedStyle(document.body).backgroundColor")
     browser.scheme("dark")
@@ -365,9 +365,7 @@ def test_it_is_dark_where_people_like_it_dark(browser: Chromium, site: Server) -
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_texts_stand_out_from_what_is_behind_them(
-    browser: Chromium, site: Server, scheme: str
-) -> None:
+def test_text_has_enough_contrast(browser: Chromium, site: Server, scheme: str) -> None:
     visit(browser, site)
     browser.scheme(scheme)
     pairs = [("--ink", "--paper"), ("--soft", "--paper"), ("--soft", "--sheet"),
@@ -391,7 +389,7 @@ def _rgb(text: str) -> list[float]:
 
 
 def _contrast(one: str, other: str) -> float:
-    """As the guidelines for accessible content measure it."""
+    """The contrast ratio of two colours, as in the Web Content Accessibility Guidelines."""
 
     def light(colour: str) -> float:
         parts = [value / 255 for value in _rgb(colour)]
@@ -453,7 +451,7 @@ def test_a_thousand_items_and_ten_thousand_events_are_shown_at_once(
         assert browser.complaints() == []
 
 
-def test_what_agents_say_is_never_part_of_the_page(
+def test_the_text_of_agents_is_never_parsed_as_html(
     browser: Chromium, site: Server, manager: LockManager
 ) -> None:
     evil = "<img src=x onerror=window.hit=1>"

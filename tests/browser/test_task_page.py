@@ -100,7 +100,7 @@ def test_a_task_has_prompt_output_diff_and_commit(
     assert browser.value(looks)[:3] == ["of-place", "removed", "added"]
 
 
-def test_what_went_wrong_is_told_with_the_last_lines(
+def test_a_failure_is_shown_with_the_last_lines(
     browser: Chromium, site: Server, manager: LockManager
 ) -> None:
     scene = Scene(manager, tasks("first"))
@@ -112,7 +112,7 @@ def test_what_went_wrong_is_told_with_the_last_lines(
     shows(browser, "#detail", "the agent failed with code 3", "KeyError: 7", "runs/x/task.log")
 
 
-def test_no_word_of_screens_is_said_where_there_are_only_tasks(
+def test_no_word_about_screens_is_shown_with_only_tasks(
     browser: Chromium, site: Server, manager: LockManager
 ) -> None:
     scene = Scene(manager, tasks("a", "b", "c"), review=True)
@@ -187,7 +187,7 @@ def until_decided(browser: Chromium, manager: LockManager, name: str) -> None:
     raise AssertionError(f"{name} was not decided: {text(browser, '#toast')}")
 
 
-def test_a_page_without_the_secret_only_shows_the_diff(
+def test_a_page_without_the_secret_shows_the_diff_without_buttons(
     browser: Chromium, site: Server, manager: LockManager
 ) -> None:
     scene = Scene(manager, tasks("good"), review=True)
@@ -202,7 +202,7 @@ def test_a_page_without_the_secret_only_shows_the_diff(
     assert browser.value("document.querySelectorAll('.approve').length") == 0
 
 
-def test_a_dead_dispatcher_is_said_within_seconds_with_the_command(
+def test_a_dead_dispatcher_is_shown_within_seconds_with_the_command(
     browser: Chromium, site: Server, manager: LockManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ledger_feed, "PULSE_SECONDS", 0.5)
@@ -358,7 +358,7 @@ def test_everything_is_reachable_on_a_phone(
     browser.click("#detail .close")
 
 
-def test_what_tools_keep_for_themselves_does_not_flood_the_files(
+def test_the_folders_of_tools_do_not_flood_the_files(
     browser: Chromium, site: Server, manager: LockManager
 ) -> None:
     for number in range(30):

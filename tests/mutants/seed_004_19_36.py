@@ -407,7 +407,9 @@ MUTANTS: list[Mutant] = [
         "server/state/board.py",
         "conflicts = [] if item.grant_id else self._question(item)(view)",
         "conflicts = self._question(item)(view) if item.grant_id else []",
-        ("tests/server/test_server.py::test_the_state_says_why_an_item_waits_and_for_whom",),
+        (
+            "tests/server/test_server.py::test_the_state_says_why_an_item_waits_and_for_which_holder",
+        ),
     ),
     Mutant(
         "004-30",

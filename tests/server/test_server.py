@@ -1,4 +1,4 @@
-"""The server: what it tells, what can be asked of it, and whom it refuses."""
+"""The server: its answers, its orders, and the requests that it refuses."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def site(root: Path) -> Iterator[Server]:
 
 
 class Shown:
-    """A server that is asked by many tests, because they change nothing; and what it shows."""
+    """A server that many tests share, because they change nothing, and the state that it shows."""
 
     def __init__(self, root: Path, site: Server, manager: LockManager) -> None:
         self.root, self.site, self.manager = root, site, manager
@@ -129,7 +129,9 @@ def test_seed004_29_the_state_has_phase_controllers_workflows_and_locks(
     assert state["head"] == head(manager)
 
 
-def test_the_state_says_why_an_item_waits_and_for_whom(site: Server, manager: LockManager) -> None:
+def test_the_state_says_why_an_item_waits_and_for_which_holder(
+    site: Server, manager: LockManager
+) -> None:
     sent_out(manager, ["app/shared.rb"])
     waiting = ItemStore(manager).enqueue(
         "blog/tags", "apply", LockRequest.of(["app/"], ["lib/x.rb"])
@@ -146,7 +148,7 @@ def test_the_state_says_why_an_item_waits_and_for_whom(site: Server, manager: Lo
     assert list(why) == [waiting.id]
 
 
-def test_what_waits_for_no_lock_waits_for_a_slot_or_a_dispatcher(
+def test_an_item_that_waits_for_no_lock_waits_for_a_slot_or_a_dispatcher(
     site: Server, manager: LockManager
 ) -> None:
     ItemStore(manager).enqueue("blog/tags", "apply", LockRequest.of([], ["lib/x.rb"]))
@@ -155,7 +157,7 @@ def test_what_waits_for_no_lock_waits_for_a_slot_or_a_dispatcher(
     assert ask(site, "/api/state").json["waiting"][0]["waits_for"] == "slot"
 
 
-def test_those_who_wait_in_line_are_told_with_what_they_wait_for(
+def test_the_state_has_tickets_with_the_holders_that_they_wait_for(
     site: Server, manager: LockManager
 ) -> None:
     lock(manager, "app/x.rb")
@@ -167,7 +169,7 @@ def test_those_who_wait_in_line_are_told_with_what_they_wait_for(
     assert ticket["write_paths"] == ["app/x.rb"]
 
 
-def test_the_state_tells_of_gaps_blockers_and_a_scheduler_that_broke(
+def test_the_state_has_gaps_blockers_and_the_error_of_a_scheduler(
     site: Server, manager: LockManager
 ) -> None:
     for name in ("list", "show"):
@@ -194,7 +196,9 @@ def test_the_state_tells_of_gaps_blockers_and_a_scheduler_that_broke(
     assert report["blocked_file"] == "app/x.rb"
 
 
-def test_the_state_tells_how_agents_stand_towards_files(site: Server, manager: LockManager) -> None:
+def test_the_state_has_the_states_of_agents_towards_files(
+    site: Server, manager: LockManager
+) -> None:
     ann, ben = Agent(manager, "ann"), Agent(manager, "ben")
     ann.edit("app/x.rb", "app/y.rb")
     ben.edit("app/x.rb")
@@ -223,7 +227,7 @@ def test_the_state_tells_how_agents_stand_towards_files(site: Server, manager: L
     assert "holdfast_blocked_agents 1\n" in figures
 
 
-def test_the_queue_is_told_in_the_order_in_which_it_is_shown(
+def test_the_state_has_the_queue_in_the_order_in_which_it_is_shown(
     site: Server, manager: LockManager
 ) -> None:
     ann, ben = Agent(manager, "ann"), Agent(manager, "ben")
@@ -250,7 +254,7 @@ def test_the_queue_is_told_in_the_order_in_which_it_is_shown(
     assert state["wanted"] == {"app/shared.rb": 2, "app/y.rb": 1, "app/x.rb": 1}
 
 
-def test_a_grant_and_a_ticket_tell_how_their_agent_stands(
+def test_a_grant_and_a_ticket_have_the_state_of_their_agent(
     site: Server, manager: LockManager
 ) -> None:
     ann, ben = Agent(manager, "ann"), Agent(manager, "ben")
@@ -266,7 +270,7 @@ def test_a_grant_and_a_ticket_tell_how_their_agent_stands(
     assert not ticket["standing"]["is_plain"]
 
 
-def test_controllers_are_told_with_what_a_person_can_order(
+def test_controllers_have_the_orders_that_a_person_can_give(
     site: Server, manager: LockManager, root: Path
 ) -> None:
     analysed(manager, root)
@@ -281,7 +285,7 @@ def test_controllers_are_told_with_what_a_person_can_order(
 
 
 def test_the_page_knows_no_event_of_the_ledger() -> None:
-    """What an event means is computed here; the page only asks again when there was one."""
+    """The server interprets events; the page only requests the state again after one."""
     known = {value for module in (agent_records, events, item_store, task_records, workflow_records)
              for name, value in vars(module).items()
              if name.isupper() and isinstance(value, str) and "_" in value}  # fmt: skip
@@ -291,7 +295,7 @@ def test_the_page_knows_no_event_of_the_ledger() -> None:
         assert not words & known, file.name
 
 
-def test_a_retry_that_nobody_made_is_counted(site: Server, manager: LockManager) -> None:
+def test_an_overdue_retry_is_counted(site: Server, manager: LockManager) -> None:
     Agent(manager, "ann").edit("app/x.rb")
     ben = Agent(manager, "ben", Settings(retry_seconds=0.01))
     ben.edit("app/x.rb")
@@ -300,7 +304,9 @@ def test_a_retry_that_nobody_made_is_counted(site: Server, manager: LockManager)
     assert told["words"].startswith("retry pending, overdue for ")
 
 
-def test_only_the_first_of_many_get_their_reasons_unless_somebody_asks(tmp_path: Path) -> None:
+def test_only_the_first_of_many_items_have_reasons_unless_the_request_asks_for_more(
+    tmp_path: Path,
+) -> None:
     with crowd(tmp_path / "crowd", items=100, events=0, out=2) as own, Server(own, port=0) as made:
         waiting = ask(made, "/api/state").json["waiting"]
         assert len(waiting) == 98
@@ -308,7 +314,7 @@ def test_only_the_first_of_many_get_their_reasons_unless_somebody_asks(tmp_path:
         assert all("why" in one for one in ask(made, "/api/state?why=1000").json["waiting"])
 
 
-def test_what_another_process_does_is_seen(site: Server, root: Path) -> None:
+def test_the_actions_of_another_process_are_seen(site: Server, root: Path) -> None:
     before = ask(site, "/api/state").json["locks"]["active_grants"]
     command = [*COMMAND, "lock", "app/shared.rb", "--holder", "ann", "--reason", "a look"]
     subprocess.run(command, cwd=root, env=environment(), check=True, capture_output=True)
@@ -363,7 +369,7 @@ def test_events_are_the_ledgers_and_their_ids_its_numbers(
         assert stream.events(1)[0]["data"]["write_paths"] == ["app/y.rb"]
 
 
-def test_without_a_number_a_stream_begins_with_what_comes(
+def test_without_a_number_a_stream_begins_with_the_next_event(
     site: Server, manager: LockManager
 ) -> None:
     lock(manager, "app/x.rb")
@@ -388,7 +394,7 @@ def test_a_stream_that_broke_resumes_without_loss_and_without_repeats(
     seen: list[int] = []
     headers: dict[str, str] = {}
     while len(seen) < total:
-        # the number in the address stays what it was: that of the last event wins
+        # the number in the address does not change: the id of the last event wins
         with Stream(site, "/api/events?after=0", **headers) as stream:
             seen += [event["seq"] for event in stream.events(min(37, total - len(seen)))]
             headers = {"Last-Event-ID": str(seen[-1])}
@@ -397,7 +403,7 @@ def test_a_stream_that_broke_resumes_without_loss_and_without_repeats(
     assert seen == list(range(1, total + 1))
 
 
-def test_who_is_far_behind_gets_everything_too(
+def test_a_reader_that_is_far_behind_gets_every_event(
     root: Path, manager: LockManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ledger_feed, "KEPT_MAX", 10)
@@ -410,7 +416,7 @@ def test_who_is_far_behind_gets_everything_too(
             assert [event["seq"] for event in stream.events(97)] == list(range(4, 101))
 
 
-def test_a_history_that_was_trimmed_is_told(root: Path, manager: LockManager) -> None:
+def test_a_trimmed_history_is_reported(root: Path, manager: LockManager) -> None:
     for number in range(10):
         manager.release(lock(manager, f"app/{number}.rb"))
     manager.store.trim(15)
@@ -441,7 +447,7 @@ def test_a_quiet_stream_gives_signs_of_life(site: Server, monkeypatch: pytest.Mo
     assert any(line.startswith(b":") for line in lines)
 
 
-def test_a_slow_reader_blocks_nobody_and_is_cut_off(
+def test_a_slow_reader_delays_no_other_and_is_cut_off(
     root: Path, manager: LockManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(routes.Handler, "timeout", 0.5)
@@ -464,7 +470,7 @@ def test_a_slow_reader_blocks_nobody_and_is_cut_off(
         slow.close()
 
 
-def test_streams_are_bounded_and_others_are_told(
+def test_streams_are_bounded_and_further_ones_are_refused(
     site: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "STREAMS_MAX", 2)
@@ -509,7 +515,7 @@ def test_a_decision_is_made_by_the_button(site: Server, manager: LockManager, ro
     assert "rejected by" in answer.json["reason"]
 
 
-def test_who_waits_for_no_decision_gets_none(
+def test_a_controller_that_waits_for_no_decision_gets_none(
     site: Server, manager: LockManager, root: Path
 ) -> None:
     analysed(manager, root)
@@ -609,7 +615,7 @@ def test_seed004_36_whatever_is_asked_for_a_lock_stays_with_its_holder(
     assert {event.type for event in manager.events()}.isdisjoint(ENDINGS)
 
 
-# Who may ask
+# Access
 
 
 @pytest.mark.parametrize(
@@ -669,7 +675,7 @@ def test_no_get_changes_anything(shown: Shown, path: str, method: str) -> None:
     assert head(manager) == before
 
 
-def test_with_a_token_nothing_is_told_without_it(root: Path) -> None:
+def test_a_server_with_a_token_answers_nothing_without_it(root: Path) -> None:
     with LockManager.open(str(root)) as own, Server(own, port=0, token="secret-1") as made:
         assert made.url.partition("#")[0].endswith("/?token=secret-1")
         for path in (
@@ -697,7 +703,7 @@ def test_with_a_token_nothing_is_told_without_it(root: Path) -> None:
         assert post(made, "/stop").status == 200
 
 
-def test_whoever_asks_for_a_change_must_know_the_pages_own_secret(
+def test_a_request_that_changes_something_needs_the_pages_own_secret(
     site: Server, manager: LockManager, root: Path
 ) -> None:
     analysed(manager, root)
@@ -763,7 +769,7 @@ def test_where_others_can_reach_it_a_token_is_made_up(root: Path) -> None:
         assert ask(made, "/api/state", headers=rebound).status == 403
 
 
-def test_an_address_that_is_taken_is_told(site: Server, root: Path) -> None:
+def test_an_address_in_use_is_an_error(site: Server, root: Path) -> None:
     with LockManager.open(str(root)) as own, pytest.raises(ListenError, match=str(site.port)):
         Server(own, port=site.port)
 
@@ -776,7 +782,7 @@ def test_a_ledger_in_memory_cannot_be_served() -> None:
 # Bad input
 
 
-def test_bodies_are_bounded_and_must_be_what_they_say(site: Server) -> None:
+def test_bodies_are_bounded_and_must_match_their_headers(site: Server) -> None:
     headers = own_headers(site)
     large = ask(site, "/decide/blog/posts", "POST", b"x" * 70_000, headers)
     assert (large.status, large.code) == (413, "E_TOO_LARGE")
@@ -791,7 +797,7 @@ def test_bodies_are_bounded_and_must_be_what_they_say(site: Server) -> None:
         assert ask(site, "/stop", "POST", b"", {**headers, **more}).status in (400, 413)
 
 
-def test_what_is_no_request_is_answered_as_json(site: Server) -> None:
+def test_an_invalid_request_is_answered_as_json(site: Server) -> None:
     for words in (b"hello\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"PUT / HTTP/1.1\r\n\r\n",
                   b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\n\r\n"):  # fmt: skip
         with socket.create_connection(("127.0.0.1", site.port), PATIENCE_SECONDS) as line:
@@ -941,7 +947,7 @@ def test_metrics_are_in_the_format_of_prometheus(site: Server, manager: LockMana
 # The command
 
 
-def test_serve_prints_its_address_and_ends_when_it_is_told(root: Path) -> None:
+def test_serve_prints_its_address_and_ends_when_interrupted(root: Path) -> None:
     serving = Serving(root, "serve", "--port", "0", "--json")
     assert serving.process.stdout is not None
     told = json.loads(serving.process.stdout.readline())
@@ -975,7 +981,7 @@ def test_serve_makes_no_ledger_where_there_is_no_repository(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("words", [["--port", "70000"], ["--port", "x"], ["--token", "a b"]])
-def test_serve_refuses_what_cannot_be(root: Path, words: list[str]) -> None:
+def test_serve_refuses_impossible_options(root: Path, words: list[str]) -> None:
     done = subprocess.run(
         [*COMMAND, "serve", *words], cwd=root, env=environment(), capture_output=True, text=True,
         timeout=PATIENCE_SECONDS, check=False,

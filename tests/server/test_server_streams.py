@@ -1,4 +1,4 @@
-"""Many streams at once: hundreds of readers, one thread, and everything else is still answered."""
+"""Many streams: hundreds of readers, one thread, and all other requests are still answered."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def site(tmp_path: Path, many_descriptors: None) -> Iterator[Server]:
 
 
 def opened(site: Server, path: str = "/api/events?after=0") -> socket.socket:
-    """A connection on which a stream was asked for."""
+    """A connection with a request for a stream."""
     line = socket.create_connection(("127.0.0.1", site.port), PATIENCE_SECONDS)
     line.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost:{site.port}\r\n\r\n".encode())
     return line
 
 
 def read_until(line: socket.socket, text: bytes) -> bytes:
-    """What comes until a text is among it."""
+    """Everything that arrives until a text is in it."""
     said = b""
     while text not in said:
         some = line.recv(65536)
@@ -113,13 +113,13 @@ def test_where_many_are_connected_no_connection_is_kept(
     with LockManager.open(str(tmp_path)) as own, Server(own, port=0) as made:
         silent = [socket.create_connection(("127.0.0.1", made.port)) for _ in range(2)]
         until(lambda: made.is_crowded or made._listener.open == 2, "both are there")
-        for _ in range(5):  # each would hold a place if it were kept
+        for _ in range(5):  # each would use a place if it were kept
             assert ask(made, "/healthz").headers["Connection"] == "close"
         for line in silent:
             line.close()
 
 
-def test_what_changes_without_an_event_is_said_on_every_stream(
+def test_a_change_without_an_event_is_reported_on_every_stream(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ledger_feed, "PULSE_SECONDS", 0.05)

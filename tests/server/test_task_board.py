@@ -1,4 +1,4 @@
-"""Lists of tasks as the server tells of them: how far they are, who waits for whom, what failed."""
+"""Lists of tasks in the server's answers: progress, chains of waiting, failures."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def manager(root: Path) -> Iterator[LockManager]:
 
 @pytest.fixture
 def site(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """A server with a ledger of its own, as in another process, that looks often."""
+    """A server with a ledger of its own, as in another process, that checks often."""
     monkeypatch.setattr(ledger_feed, "PULSE_SECONDS", 0.1)
     with LockManager.open(str(root)) as own, Server(own, port=0) as made:
         yield made
@@ -69,10 +69,10 @@ def rows(site: Server) -> dict[str, dict[str, Any]]:
     return {one["name"]: one for one in summary(site)["tasks"]}
 
 
-# How far it is
+# Progress
 
 
-def test_progress_is_told_with_time_and_forecast(site: Server, manager: LockManager) -> None:
+def test_progress_has_time_and_forecast(site: Server, manager: LockManager) -> None:
     scene = Scene(manager, tasks("a", "b", "c", "d", "e"), slots=2, since_seconds=100)
     assert summary(site)["progress"][0]["forecast_seconds"] is None
     assert summary(site)["progress"][0]["forecast"] == "end not known before a task is done"
@@ -83,7 +83,7 @@ def test_progress_is_told_with_time_and_forecast(site: Server, manager: LockMana
     counted = [one[name] for name in ("total", "done", "failed", "left", "at_work")]
     assert counted == [5, 1, 1, 3, 1]
     assert 100 <= one["elapsed_seconds"] < 130
-    # of three that are left one has begun: 20 s each on two slots, and what fails says nothing
+    # one of the three that are left has begun: 20 s each on two slots; failures do not count
     assert 35 <= one["forecast_seconds"] <= 40
     assert re.fullmatch(r"about (3\d|40) s left", one["forecast"])
     assert one["forecast_basis"] == "based on 1 finished task"
@@ -131,7 +131,7 @@ def test_screens_have_progress_too(tmp_path: Path) -> None:
 # A dispatcher that has died
 
 
-def test_a_dead_dispatcher_is_said_with_the_command_that_goes_on(
+def test_a_dead_dispatcher_is_reported_with_the_command_that_continues(
     site: Server, manager: LockManager
 ) -> None:
     dead = dead_witness()
@@ -148,7 +148,7 @@ def test_a_dead_dispatcher_is_said_with_the_command_that_goes_on(
     assert (told["counts"]["at_work"], told["counts"]["cut_off"]) == (0, 1)
 
 
-def test_what_a_dead_dispatcher_left_in_review_waits_for_no_decision(
+def test_a_task_that_a_dead_dispatcher_left_in_review_waits_for_no_decision(
     site: Server, manager: LockManager
 ) -> None:
     dead = dead_witness()
@@ -182,7 +182,7 @@ def test_a_list_that_is_done_needs_no_dispatcher(site: Server, manager: LockMana
     assert not summary(site)["progress"][0]["gone"]
 
 
-def test_a_dead_dispatcher_of_screens_is_said_until_another_takes_the_work_up(
+def test_a_dead_dispatcher_of_screens_is_reported_until_another_resumes_the_work(
     tmp_path: Path,
 ) -> None:
     shop = workshop(tmp_path / "screens")
@@ -202,7 +202,7 @@ def test_a_dead_dispatcher_of_screens_is_said_until_another_takes_the_work_up(
 
 
 class Sleeper:
-    """A process that stands for a dispatcher."""
+    """A process that takes the place of a dispatcher."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -215,10 +215,10 @@ class Sleeper:
         self._process.communicate()
 
 
-# Who waits for whom
+# Chains of waiting
 
 
-def test_who_waits_for_whom_is_a_chain_of_names(site: Server, manager: LockManager) -> None:
+def test_a_chain_of_waiting_has_names(site: Server, manager: LockManager) -> None:
     scene = Scene(manager, [*tasks("a", "b", "c"), Task("d", "d", after=("c",))])
     scene.send_out("a", "a.txt")
     scene.send_out("b", "b.txt")
@@ -243,13 +243,11 @@ def test_a_chain_ends_where_it_comes_back(site: Server, manager: LockManager) ->
     for name, own in (("a", "a.txt"), ("b", "b.txt")):
         scene.send_out(name, own)
     scene.wait_in_call("a", "b.txt")
-    scene.wait_in_call("b", "a.txt")  # refused at once by the kernel, or about to be resolved
+    scene.wait_in_call("b", "a.txt")  # refused by the rules, or about to be resolved
     assert [one["name"] for one in rows(site)["a"]["chain"]] in (["b"], ["b", "a"])
 
 
-def test_tasks_are_told_in_the_order_in_which_they_are_shown(
-    site: Server, manager: LockManager
-) -> None:
+def test_tasks_are_in_the_order_in_which_they_are_shown(site: Server, manager: LockManager) -> None:
     scene = Scene(manager, [*tasks("a", "b", "c", "d", "e"), Task("f", "f", after=("d",))])
     scene.end("a")
     scene.end("b", task_states.FAILED, reason="no")
@@ -263,7 +261,7 @@ def test_tasks_are_told_in_the_order_in_which_they_are_shown(
     assert not any(one["cut_off"] for one in found)
 
 
-def test_a_list_that_ended_with_failures_is_told_in_words(
+def test_the_phase_of_a_list_that_ended_with_failures_has_words(
     site: Server, manager: LockManager
 ) -> None:
     scene = Scene(manager, tasks("a", "b"))
@@ -283,7 +281,7 @@ def test_people_and_agents_are_part_of_a_chain(site: Server, manager: LockManage
 # One task
 
 
-def test_a_task_is_told_with_prompt_output_diff_and_commit(
+def test_a_task_has_prompt_output_diff_and_commit_in_the_interface(
     site: Server, manager: LockManager
 ) -> None:
     scene = Scene(manager, tasks("a", check="make test"))
@@ -326,7 +324,7 @@ def test_a_diff_that_is_a_link_is_not_followed(
     assert ask(site, f"/api/task?list={LIST}&name=a").json["diff"] is None
 
 
-def test_nothing_that_is_told_of_tasks_mentions_screens(site: Server, manager: LockManager) -> None:
+def test_nothing_about_tasks_mentions_screens(site: Server, manager: LockManager) -> None:
     scene = Scene(manager, tasks("a", "b", "c"), review=True)
     scene.send_out("a", "a.txt")
     scene.queue("b", "a.txt")
@@ -337,7 +335,7 @@ def test_nothing_that_is_told_of_tasks_mentions_screens(site: Server, manager: L
             assert word not in told, (path, word)
 
 
-def test_what_stands_for_a_task_is_not_shown_as_a_file(site: Server, manager: LockManager) -> None:
+def test_the_resource_of_a_task_is_not_shown_as_a_file(site: Server, manager: LockManager) -> None:
     scene = Scene(manager, tasks("a", "b"))
     scene.send_out("a", "a.txt")
     scene.queue("b", "a.txt")
@@ -358,7 +356,7 @@ def test_what_stands_for_a_task_is_not_shown_as_a_file(site: Server, manager: Lo
 # Counts
 
 
-def test_what_failed_is_counted_once_and_the_same_everywhere(tmp_path: Path) -> None:
+def test_a_failure_is_counted_once_and_the_same_everywhere(tmp_path: Path) -> None:
     shop = workshop(tmp_path / "mixed")
     with LockManager.open(str(shop)) as manager, LockManager.open(str(shop)) as own:
         analysed(manager, shop)
@@ -410,10 +408,10 @@ def test_a_call_in_line_is_part_of_its_task_and_not_counted_again(
     assert (counts["at_work"], counts["waiting"], counts["held"]) == (2, 0, 2)
 
 
-# Nothing yet
+# An empty repository
 
 
-def test_where_there_is_nothing_yet_it_says_what_to_type(
+def test_an_empty_repository_lists_commands_to_start_with(
     site: Server, manager: LockManager
 ) -> None:
     told = summary(site)["guidance"]
@@ -464,7 +462,7 @@ def test_a_decision_is_about_the_attempt_that_was_seen(site: Server, manager: Lo
 @pytest.mark.parametrize(
     "wrong", [{"decision": "perhaps"}, {"tries": "1"}, {"tries": None}, {"decision": None}]
 )
-def test_what_is_no_decision_decides_nothing(
+def test_an_invalid_decision_decides_nothing(
     site: Server, manager: LockManager, wrong: dict[str, Any]
 ) -> None:
     scene = Scene(manager, tasks("a"), review=True)
@@ -488,7 +486,7 @@ def test_without_the_secret_no_task_is_decided(site: Server, manager: LockManage
 # Text
 
 
-def test_what_cannot_be_seen_is_spelled_out() -> None:
+def test_invisible_characters_are_spelled_out() -> None:
     assert visible("plain text\n\twith lines") == "plain text\n\twith lines"
     assert visible("evil\u202etxt.exe") == "evil<U+202E>txt.exe"
     assert visible("a\u200bb\u2066c\x1b[0m\u00a0d\u3164") == (
@@ -511,7 +509,7 @@ def test_sentences_of_the_board_have_nothing_invisible(site: Server, manager: Lo
 # Many
 
 
-def test_a_list_of_500_tasks_is_told_quickly(root: Path, manager: LockManager) -> None:
+def test_a_list_of_500_tasks_is_answered_quickly(root: Path, manager: LockManager) -> None:
     names = [f"task {number}" for number in range(500)]
     scene = Scene(manager, tasks(*names), slots=8)
     for name in names[:8]:

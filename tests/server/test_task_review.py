@@ -1,5 +1,5 @@
-"""`holdfast dispatch LIST --serve` from end to end: a person approves on the page and an agent
-cannot, and a dispatcher that is killed is said to be gone."""
+"""`holdfast dispatch LIST --serve` from end to end: a person can approve on the page, an agent
+cannot, and a killed dispatcher is reported."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def _cannot() -> str:
 
 pytestmark = pytest.mark.skipif(bool(_cannot()), reason=f"no broker here: {_cannot()}")
 
-#: What an agent tries that wants its own work approved: the address is no secret, and it sends
-#: every word of its environment as if it were one.
+#: An agent that tries to approve its own work: the address is not secret, and it sends every word
+#: of its environment as the secret.
 ATTACK = """
 import json, os, sys, urllib.error, urllib.request
 port, name = sys.argv[1:3]
@@ -85,7 +85,7 @@ prompt = "echo x >> b.txt"
 
 
 def dispatched(checkout: Checkout, port: int) -> Serving:
-    """The real command, as a person starts it."""
+    """The real command, as a person would start it."""
     attack = checkout.home / "attack.py"
     attack.write_text(ATTACK)
     text = LIST.format(python=repr(sys.executable), agent=repr(str(checkout.agent)), attack=attack,
@@ -146,14 +146,14 @@ def test_a_person_approves_on_the_page_and_an_agent_cannot(tmp_path: Path) -> No
 
 
 def dispatcher_of(manager: LockManager) -> int:
-    """The process that is at work on the list."""
+    """The dispatcher's process for the list."""
     [one] = transactions.look(manager, task_records.lists_in)
     witness = codec.witness_from_list(list(one.by))
     assert witness is not None
     return witness.pid
 
 
-def test_a_killed_dispatcher_is_said_to_be_gone_within_seconds(tmp_path: Path) -> None:
+def test_a_killed_dispatcher_is_reported_within_seconds(tmp_path: Path) -> None:
     checkout = Checkout(tmp_path)
     checkout.write({"tasks.toml": SLOW.format(
         python=json.dumps(sys.executable), agent=json.dumps(str(checkout.agent)))})  # fmt: skip
@@ -172,7 +172,7 @@ def test_a_killed_dispatcher_is_said_to_be_gone_within_seconds(tmp_path: Path) -
             until(lambda: told()["phase"] == "stopped", "it is said")
             assert monotonic() - began < 8.0
             while stream.next().get("event") != "changed":
-                pass  # what its launchers still write
+                pass  # its launchers may still write
         [one] = told()["progress"]
         assert one["command"] == "holdfast dispatch tasks.toml"
         assert "and 2 tasks are left" in one["gone"]

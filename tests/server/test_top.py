@@ -47,7 +47,7 @@ def shown(manager: LockManager, width: int | None = None) -> str:
 
 
 def busy(manager: LockManager) -> str:
-    """One merge at work and one that waits for it. The grant of the first."""
+    """One merge at work and one that waits for it; the grant of the first."""
     desk = ItemStore(manager)
     first, _second = (
         desk.enqueue(workflow, "apply", LockRequest.of([], ["app/shared.rb", f"{workflow}.rb"]))
@@ -59,7 +59,7 @@ def busy(manager: LockManager) -> str:
     return claimed[0].grant_id
 
 
-def test_it_shows_who_has_what_and_who_waits_for_whom(manager: LockManager) -> None:
+def test_it_shows_grants_and_waiting_requests(manager: LockManager) -> None:
     busy(manager)
     lines = shown(manager).splitlines()
     assert lines[0] == "shop · merging · 1 held · 1 waiting"
@@ -93,7 +93,7 @@ def test_it_shows_how_agents_stand_towards_files(manager: LockManager) -> None:
     ann.edit("app/x.rb")
     ben.edit("app/y.rb")
     ann.edit("app/y.rb")
-    ben.edit("app/x.rb")  # would close a circle, so it stands in no line
+    ben.edit("app/x.rb")  # would deadlock, so it has no ticket
     lines = shown(manager).splitlines()
     assert lines[0] == "shop · ready · 2 held · 2 waiting"
     [has] = [line for line in lines if re.search(rf"{ann.name} .*app/x.rb +owned$", line)]
@@ -126,7 +126,7 @@ def repo(tmp_path: Path) -> Repository:
     return Repository(tmp_path / "repo")
 
 
-def test_where_no_person_looks_it_is_drawn_once(repo: Repository) -> None:
+def test_without_a_terminal_it_is_drawn_once(repo: Repository) -> None:
     assert repo.hold("top").err == "there is no ledger here yet\n"
     repo.hold("lock", "app/x.rb", "--holder", "ann")
     answer = repo.hold("top")
@@ -157,7 +157,7 @@ def test_in_a_terminal_it_is_drawn_when_something_changes_and_q_ends_it(repo: Re
 
 @contextmanager
 def at_top(repo: Repository, columns: int = 80, lines: int = 24) -> Iterator[Terminal]:
-    """A terminal of that size in which top runs; then it has ended, and with 0."""
+    """A terminal of that size in which top runs; at the end top must have exited with 0."""
     terminal = Terminal(repo, TERM="xterm")
     try:
         termios.tcsetwinsize(terminal.master, (lines, columns))
@@ -177,7 +177,7 @@ def many(repo: Repository, count: int) -> None:
 
 
 def until_at(terminal: Terminal, place: str) -> None:
-    """Wait until these lines are shown, as the last line says."""
+    """Wait until these lines are shown according to the last line."""
 
     def is_there() -> bool:
         found: list[bytes] = re.findall(rb"(\d+-\d+) of \d+", terminal.read())
@@ -186,7 +186,7 @@ def until_at(terminal: Terminal, place: str) -> None:
     until(is_there, f"it shows the lines {place}")
 
 
-#: What is typed, each text as a write of its own, and the lines that are shown then.
+#: Texts that are typed, each with a write of its own, and the lines that are shown then.
 WALK = [
     (["\x1b[B"], "2-9"), (["\x1bOB"], "3-10"), (["j", "j", "k"], "4-11"), (["\x1b[A"], "3-10"),
     (["\x1b[6~"], "10-17"), (["\x1b[5~"], "3-10"), (["\x1b[F"], "15-22"), (["\x1b[H"], "1-8"),
@@ -208,7 +208,7 @@ def test_keys_scroll_also_in_pieces_and_none_but_q_quits(repo: Repository) -> No
 
 
 def _unread(terminal: Terminal) -> int:
-    """How many bytes were typed that no process has read."""
+    """How many typed bytes no process has read."""
     slave = os.open(f"/proc/{terminal.pid}/fd/0", os.O_RDWR | os.O_NOCTTY)
     try:
         return int.from_bytes(fcntl.ioctl(slave, termios.FIONREAD, bytes(4)), sys.byteorder)

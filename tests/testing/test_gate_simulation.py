@@ -1,7 +1,7 @@
 """The simulator of the gate: many steps break no promise, and every seeded bug is caught.
 
-`fights/test_long_gate_simulation.py` takes more of them. What it found in the rulebook is in
-`gate/test_gate_found.py`, each in as few steps as it takes.
+`fights/test_long_gate_simulation.py` runs more steps. The bugs that it found in the rulebook are in
+`gate/test_gate_found.py`, each with the fewest steps that show it.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from holdfast.testing.gate_simulator.sim_gate import GateSimulation
 from holdfast.testing.simulator.sim_state import Broken
 from mutants.sim_gate_mutants import GATE_MUTANTS
 
-#: Without hand-overs (`wake = false`) are those that four divides.
+#: Seeds that four divides run without hand-overs (`wake = false`).
 SEEDS = (1, 2, 3, 4)
 STEPS = 2_500
 
-#: A seeded bug must show within so many steps of one of these seeds, which the real code passes.
+#: A seeded bug must show within this many steps of one of these seeds, which the real code passes.
 BUG_SEEDS = (14, 34, 25, 7, 12, 1, 2, 3)
 BUG_STEPS = 2_000
 
-#: What the runs must have met together, or they prove less than they say.
+#: What the runs together must have covered, or they prove less than they claim.
 MET = (
     "edit: Passed", "edit: Denied", "edit: Halted", "wait_on: Denied", "wait_on: Passed",
     "stop: Passed", "stop: Held", "stop: Halted", "stop: Rested", "hold_on: Held",
@@ -46,7 +46,7 @@ MET = (
 
 
 def counted(seeds: tuple[int, ...], steps: int) -> dict[str, int]:
-    """What happened in some runs that broke nothing."""
+    """The counts of some runs that broke nothing."""
     found: dict[str, int] = {}
     for seed in seeds:
         run = GateSimulation(seed)
@@ -97,12 +97,12 @@ def test_another_seed_is_another_run() -> None:
     assert digests[0] == digests[1] != digests[2]
 
 
-#: The same command with the seeded bugs, which only the tests have.
+#: The same command with the seeded bugs, which are only in the tests.
 WITH_BUGS = Path(__file__).parents[1] / "simulate_bug.py"
 
 
 def simulated(*arguments: str, hash_seed: str = "0") -> subprocess.CompletedProcess[str]:
-    """The command, or its twin that knows the bugs, if one is asked for."""
+    """Run the command; if a bug is named, the variant that has the bugs."""
     program = [str(WITH_BUGS)] if "--bug" in arguments else ["-m", "holdfast.testing.simulate"]
     return subprocess.run(
         [sys.executable, *program, "--mode", "gate", *arguments],
@@ -122,7 +122,7 @@ def test_the_command_prints_the_same_run_byte_for_byte(store: str) -> None:
     assert simulated(*arguments, hash_seed="2").stdout == first.stdout
 
 
-def test_a_broken_promise_is_told_with_its_step_and_its_replay() -> None:
+def test_a_broken_promise_is_reported_with_its_step_and_its_replay() -> None:
     found = simulated("--seed", "1", "--steps", "2000", "--bug", "retry_after_179_seconds")
     assert found.returncode == 1
     told, replay = found.stdout.split("Replay: python tests/simulate_bug.py ")

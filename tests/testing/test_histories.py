@@ -1,6 +1,7 @@
-"""The checker of histories: legal ones get an order, illegal ones the few operations that show it.
+"""The checker of histories: for a legal one it finds an order, for an illegal one the few
+operations that show it.
 
-What it finds in real processes is in `test_history_fight.py`.
+Its results on real processes are in `test_history_fight.py`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def ask(
     w: str = "", r: str = "", ttl: int | None = None, call: str = "try_acquire",
     answer: str = "", patience: int | None = None,
 ) -> Operation:  # fmt: skip
-    """A request in milliseconds: granted if it has a grant, else refused unless it says more."""
+    """A request, in milliseconds: granted if it has a grant, else refused by default."""
     wants = [(key, "w") for key in w.split()] + [(key, "r") for key in r.split()]
     said = answer or ("" if end is None else "granted" if grant else "refused")
     return Operation(
@@ -70,7 +71,7 @@ def judged(*operations: Operation, deaths: tuple[Death, ...] = ()) -> str:
     history = History(operations, deaths)
     judgement = check(history)
     if judgement:
-        # The witness has all that has an answer, and respects real time.
+        # The witness has every operation with an answer, and respects real time.
         placed = [o for order in judgement.orders for o in order]
         assert len(placed) >= sum(o.outcome is not None for o in operations)
         for order in judgement.orders:
@@ -125,7 +126,7 @@ def test_two_writers_at_once_are_illegal_and_the_two_are_shown() -> None:
         ({"w": "./a//x"}, {"w": "a/x"}, False),
     ],
 )
-def test_what_may_be_held_together(
+def test_grants_that_may_be_held_together(
     first: dict[str, str], second: dict[str, str], legal: bool
 ) -> None:
     history = (ask("A", 0, 1, "g1", 1, **first), ask("B", 2, 3, "g2", 2, **second))  # type: ignore[arg-type]
@@ -161,7 +162,7 @@ def test_a_reservation_is_a_reason_once_its_patience_is_over() -> None:
 
 
 def test_a_reservation_counts_from_its_call_and_not_from_when_it_was_served() -> None:
-    """The token of a later grant says that the wait was served at 85 at the earliest."""
+    """The token of a later grant shows that the wait was served at 85 at the earliest."""
     wait = ask("B", 2, 90, "g3", 3, w="x y", call="acquire", patience=10)
     held, back = ask("A", 0, 1, "g1", 1, w="x"), release("A", "g1", 70, 88)
     between = ask("D", 85, 86, "g2", 2, w="elsewhere")
@@ -178,7 +179,7 @@ def test_verify_says_yes_only_while_the_grant_is_held_and_with_its_token() -> No
     assert judged(verify("B", "g9", 6, 2, 3, True)) == "illegal", "nobody was given this"
 
 
-def test_release_and_renew_say_yes_only_to_what_has_not_ended() -> None:
+def test_release_and_renew_succeed_only_for_a_grant_that_has_not_ended() -> None:
     held, back = ask("A", 0, 1, "g1", 1, w="x"), release("A", "g1", 2, 3)
     assert judged(held, back, release("A", "g1", 4, 5)) == "illegal"
     assert judged(held, release("A", "g1", 2, 3, "nothing to release")) == "illegal"
@@ -200,7 +201,7 @@ def test_tokens_grow_in_real_time_over_the_whole_ledger() -> None:
 
 
 def test_a_token_says_when_a_request_that_waited_was_served() -> None:
-    """Its lease began after a grant elsewhere that has a smaller token, so it has not run out."""
+    """Its lease began after a grant elsewhere with a smaller token, so it has not expired."""
     waited = ask("A", 0, 100, "g2", 5, w="x", call="acquire", ttl=50)
     taken = ask("B", 105, 110, "g3", 6, w="x")
     assert judged(waited, taken) == "legal"
@@ -213,7 +214,7 @@ def test_a_token_says_when_a_request_that_waited_was_served() -> None:
 
 
 def test_the_order_of_tokens_is_the_order_of_grants() -> None:
-    """A reader and two writers, all under way at once: only the tokens say who was first."""
+    """A reader and two writers, all concurrent: only the tokens show which was first."""
     grants = [ask("A", 0, 9, "g1", 1, w="x"), ask("B", 0, 9, "g2", 2, w="x")]
     one = release("A", "g1", 10, 11)
     assert judged(*grants, one) == "illegal", "B was given it after A, who still had it"
@@ -233,7 +234,7 @@ def test_a_lease_ends_by_time_and_not_before() -> None:
     assert judged(held, ask("B", 1200, 1201, w="x")) == "illegal"
 
 
-def test_what_has_run_out_can_be_given_back_until_another_request_meets_it() -> None:
+def test_an_expired_grant_can_be_released_until_another_request_meets_it() -> None:
     held = ask("A", 0, 10, "g1", 1, w="x", ttl=100)
     seen = verify("A", "g1", 1, 200, 201, False)
     assert judged(held, seen, release("A", "g1", 300, 301)) == "legal"
@@ -276,7 +277,7 @@ def test_a_request_without_an_answer_may_have_been_granted_or_not() -> None:
     assert judged(asked, granted, deaths=death) == "legal"
     assert judged(asked, ask("B", 2, 9, w="x"), deaths=death) == "illegal", "before it was made"
     assert judged(asked, ask("B", 70, 80, w="x"), deaths=death) == "illegal", "after its death"
-    # It was granted before the first refusal, and lives: then C cannot have got it.
+    # It was granted before the first refusal, and is live: then C cannot have acquired it.
     later = ask("C", 35, 40, "g2", 2, w="x")
     assert judged(asked, refused, later, deaths=death) == "illegal"
     assert judged(asked, refused, later, deaths=(Death("A", 33 * MS),)) == "legal"
@@ -323,7 +324,7 @@ def test_two_fenced_sections_do_not_overlap() -> None:
 
 
 def test_a_section_tells_when_concurrent_calls_took_effect() -> None:
-    """B was given x while A's section was under way, so it was after it: A had given it back."""
+    """B acquired x during A's section, so it took effect after it: A had released it."""
     held = ask("A", 0, 1, "g1", 1, w="x")
     inside = about("C", "fenced", "g0", 2, 30, "entered", 0, section=(3, 20))
     other = ask("C", 0, 1, "g0", 0, w="y")
@@ -334,7 +335,7 @@ def test_a_section_tells_when_concurrent_calls_took_effect() -> None:
     assert judged(other, held, inside, back, taken, refused) == "illegal"
 
 
-# What is decided apart, and what is not decided
+# Separate sets of keys, and undecided histories
 
 
 def test_requests_are_checked_apart_unless_their_keys_are_connected() -> None:
@@ -385,7 +386,7 @@ def test_the_smallest_part_is_found_in_a_long_history() -> None:
 
 
 class _Table:
-    """A lock table that takes one call after the other, to make legal histories with."""
+    """A lock table that takes one call after another, to generate legal histories."""
 
     def __init__(self) -> None:
         self.held: dict[str, Operation] = {}
@@ -416,7 +417,7 @@ class _Table:
 
 
 def legal_history(seed: int, length: int) -> list[Operation]:
-    """Calls that took effect one after the other, seen through windows that overlap."""
+    """Calls that took effect one after another, seen through overlapping windows."""
     dice = random.Random(seed)
     table, operations = _Table(), []
     free_from: dict[str, int] = {}
@@ -449,7 +450,7 @@ SEEDS = st.integers(0, 1 << 30)
 
 @given(seed=SEEDS)
 @settings(max_examples=150)
-def test_what_happened_one_after_the_other_is_legal_however_it_was_seen(seed: int) -> None:
+def test_sequential_calls_are_legal_in_all_windows(seed: int) -> None:
     assert judged(*legal_history(seed, 60)) == "legal"
 
 
@@ -463,7 +464,7 @@ def _released(history: list[Operation], id: str) -> Operation | None:
 
 @given(seed=SEEDS, pick=st.integers(0, 1000))
 @settings(max_examples=100)
-def test_a_second_writer_of_what_is_held_is_found(seed: int, pick: int) -> None:
+def test_a_second_writer_of_a_held_file_is_found(seed: int, pick: int) -> None:
     history = legal_history(seed, 40)
     grants = _grants(history)
     held = grants[pick % len(grants)]
@@ -472,7 +473,7 @@ def test_a_second_writer_of_what_is_held_is_found(seed: int, pick: int) -> None:
     begin = held.answered + 1
     end = begin + 50 if back is None else back.invoked - 1
     if end <= begin:
-        return  # nobody could say that it was held for a moment
+        return  # no operation could show that it was held for a moment
     second = Operation(
         "Z", "Z", "try_acquire", begin, end, "granted", ((held.wants[0][0], "w"),), "gz",
         max(o.token for o in grants if o.invoked <= end) + 1,
@@ -513,7 +514,7 @@ def test_a_yes_after_a_release_that_was_seen_is_found(seed: int, pick: int) -> N
 
 @given(seed=SEEDS)
 @settings(max_examples=100)
-def test_the_search_finds_what_trying_every_order_finds(seed: int) -> None:
+def test_the_search_agrees_with_trying_every_order(seed: int) -> None:
     history = _any_history(random.Random(seed))
     try:
         narrow = narrowed(history)
@@ -526,7 +527,7 @@ def test_the_search_finds_what_trying_every_order_finds(seed: int) -> None:
 
 
 def _any_history(dice: random.Random) -> History:
-    """A few calls with answers that may be right: of what a table said, some are changed."""
+    """A few calls with answers that may be right: some of a table's answers are changed."""
     table, operations = _Table(), []
     for number in range(dice.choice((4, 5, 6))):
         operation = table.call(dice, dice.choice("ABC"), 0)
@@ -598,7 +599,7 @@ def manager() -> Iterator[LockManager]:
         yield made
 
 
-def test_what_is_recorded_is_read_back(tmp_path: Path, manager: LockManager) -> None:
+def test_a_recorded_history_is_read_back(tmp_path: Path, manager: LockManager) -> None:
     one = Recorder(manager, Journal(tmp_path, "one"), "one")
     other = Recorder(manager, Journal(tmp_path, "other"), "other")
     grant = one.try_acquire(read_paths=["a/"], write_paths=["b"], ttl=10)

@@ -1,7 +1,7 @@
 """Fights are recorded, and their histories are legal; with a bug in the code they are not.
 
-`fights/test_history_fights.py` goes on for longer, and `fights/test_history_bugs.py` has the bugs
-of the embedded store. The bugs show that the checker can fail.
+`fights/test_history_fights.py` runs longer, and `fights/test_history_bugs.py` has the bugs of the
+embedded store. The bugs show that the checker can fail.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from history_bugs import BUGS
 
 pytestmark = LINUX_ONLY
 
-#: How often a fight with a bug is repeated before the bug counts as not found.
+#: How often a fight with a bug is repeated before the bug counts as missed.
 ATTEMPTS = 8
 
 

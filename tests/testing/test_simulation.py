@@ -1,9 +1,9 @@
 """The simulator: many steps break nothing, and every seeded bug is caught.
 
-`fights/test_long_simulation.py` takes ten times as many in `./check fights`, and a million of them
-in `./check long`.
+`fights/test_long_simulation.py` runs ten times as many in `./check fights`, and a million in
+`./check long`.
 
-The bugs that it found in the real rules are at the end, each in as few steps as it takes.
+The bugs that it found in the real rules are at the end, each with the fewest steps that show it.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from holdfast.testing.simulator.sim_run import Simulation
 from holdfast.testing.simulator.sim_state import Broken
 from mutants.sim_mutants import MUTANTS
 
-#: Seeds that have met everything after half of these steps or little more.
+#: Seeds that have covered everything after little more than half of these steps.
 SEEDS = (53, 52, 48, 50, 35, 4)
 STEPS = 4_000
 
-#: A seeded bug must show within so many steps of one of these seeds, which the real code passes.
+#: A seeded bug must show within this many steps of one of these seeds, which the real code passes.
 BUG_STEPS = STEPS
 
-#: What a run must have met, or it proves less than it says.
+#: What a run must have covered, or it proves less than it claims.
 MET = (
     "lock_acquired", "lock_refused", "lock_stolen", "lock_forced", "hand-overs",
     "ticket_reserved", "reservations passed", "circles refused", "dead waiters", "crashes",
@@ -88,7 +88,7 @@ def test_a_seeded_bug_is_gone_after_its_block() -> None:
     Simulation(1).run(2_000)
 
 
-def test_nobody_starves_as_long_as_grants_end() -> None:
+def test_no_request_starves_as_long_as_grants_end() -> None:
     for seed in (1, 2, 3):
         run = Progress(seed)
         run.run(2_500)
@@ -96,7 +96,7 @@ def test_nobody_starves_as_long_as_grants_end() -> None:
         assert run.model.longest_wait <= WAIT_MAX
 
 
-def test_nobody_starves_on_the_embedded_store(tmp_path: Path) -> None:
+def test_no_request_starves_on_the_embedded_store(tmp_path: Path) -> None:
     run = Progress(1, store="sqlite", folder=str(tmp_path))
     try:
         run.run(1_000)
@@ -113,12 +113,12 @@ def test_a_wide_request_starves_without_reservations() -> None:
 # The command
 
 
-#: The same command with the seeded bugs, which only the tests have.
+#: The same command with the seeded bugs, which are only in the tests.
 WITH_BUGS = Path(__file__).parents[1] / "simulate_bug.py"
 
 
 def simulated(*arguments: str, hash_seed: str = "0") -> subprocess.CompletedProcess[str]:
-    """The command, or its twin that knows the bugs, if one is asked for."""
+    """Run the command; if a bug is named, the variant that has the bugs."""
     program = [str(WITH_BUGS)] if "--bug" in arguments else ["-m", "holdfast.testing.simulate"]
     return subprocess.run(
         [sys.executable, *program, *arguments],
@@ -145,7 +145,7 @@ def test_another_seed_is_another_run() -> None:
     assert simulate.digest(runs[0]) != simulate.digest(runs[1])
 
 
-def test_a_broken_invariant_is_told_with_its_step_and_its_replay() -> None:
+def test_a_broken_invariant_is_reported_with_its_step_and_its_replay() -> None:
     found = simulated("--seed", "3", "--steps", "5000", "--bug", "skip_liveness")
     assert found.returncode == 1
     told, replay = found.stdout.split("Replay: python tests/simulate_bug.py ")
@@ -156,7 +156,7 @@ def test_a_broken_invariant_is_told_with_its_step_and_its_replay() -> None:
     assert again.stdout.endswith(found.stdout[found.stdout.index("The last steps:") :])
 
 
-def test_what_the_code_raises_is_a_failure_too(
+def test_an_exception_of_the_code_is_a_failure_too(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(rules, "release", lambda *_: 1 / 0)
@@ -177,7 +177,7 @@ class Always(FaultyStore):
 
 
 class Watcher:
-    """Who counts what was committed."""
+    """Counts what was committed."""
 
     def __init__(self) -> None:
         self.seen = 0
@@ -218,11 +218,11 @@ def test_a_fault_leaves_all_or_nothing(
     store.close()
 
 
-# What it found
+# Bugs that it found
 
 
 class Ledger:
-    """A ledger in memory, with a clock and a process table that are moved by hand."""
+    """A ledger in memory, with a clock and a process table that the test controls."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
@@ -315,7 +315,7 @@ def test_a_refusal_hands_over_what_it_found_to_be_free() -> None:
     assert ("lock_acquired", "g5") in ledger.events()
 
 
-def test_who_waits_for_a_dead_holder_is_told() -> None:
+def test_a_request_in_the_name_of_a_dead_holder_is_refused() -> None:
     ledger = Ledger()
     client = holder("client", 9)
     ledger.take("g1", A, "w:x", ttl=None)
@@ -337,7 +337,7 @@ def test_the_ticket_of_a_dead_waiter_closes_no_circle() -> None:
     assert isinstance(ledger.take("g4", B, "w:x", wait=True), Waiting)
 
 
-def test_nobody_passes_a_reservation_with_the_ticket_of_a_dead_waiter() -> None:
+def test_no_request_overtakes_a_reservation_with_the_ticket_of_a_dead_waiter() -> None:
     ledger = Ledger()
     ledger.take("g1", A, "r:x", ttl=None)
     ledger.take("g2", B, "w:y", ttl=None)
@@ -349,14 +349,14 @@ def test_nobody_passes_a_reservation_with_the_ticket_of_a_dead_waiter() -> None:
     assert [conflict.grant_id for conflict in refusal.conflicts] == ["g3"]
 
 
-def test_what_a_look_finds_free_goes_to_the_first_in_line() -> None:
+def test_a_file_that_a_look_finds_free_goes_to_the_first_in_the_queue() -> None:
     ledger = Ledger()
     ledger.take("g1", A, "w:x w:y", ttl=SECOND)
     ledger.take("g2", D, "w:z", ttl=None)
     ledger.take("g3", B, "w:x w:z", wait=True)
     ledger.take("g4", C, "w:x", wait=True, priority=5)
     ledger.clock.advance(2)
-    ledger.do(rules.release, "g2", D.key)  # who looks at g3 finds that g1 has expired
+    ledger.do(rules.release, "g2", D.key)  # a look at g3 finds that g1 has expired
     assert isinstance(ledger.store._table.grant("g4"), Grant)
 
 
