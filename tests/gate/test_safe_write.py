@@ -275,7 +275,7 @@ def test_a_path_that_is_not_a_file_is_refused(repository: Path, manager: LockMan
     options: dict[str, Any] = {"grant_id": grant.id, "manager": manager}
     with pytest.raises(OverLockError):
         safe_write("app", "new", **options)
-    with pytest.raises(BadKeyError, match="no file"):
+    with pytest.raises(BadKeyError, match="not a file"):
         safe_write("port:5432", "new", **options)
     with pytest.raises(BadKeyError, match="Holdfast's own"):
         safe_write(".holdfast/ledger.db", "new", **options)
