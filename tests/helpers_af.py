@@ -1,9 +1,9 @@
 """af, as it was seen to behave: its proof, its replay, and a client that claims as it does.
 
-Written from what the program does on disk and from nothing of ours. The replay raises where af says
-that its proof cannot be read. The client takes `ledger.lock` by an exclusive create, decides on a
-replay of all events before it took the lock, appends only if the number has not changed since, does
-not retry, and never breaks a lock.
+Written from what the program does on disk, without any code of ours. The replay raises where af
+reports that its proof cannot be read. The client takes `ledger.lock` by an exclusive create,
+decides on a replay of all events before it took the lock, appends only if the number has not
+changed since, does not retry, and never breaks a lock.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{0,8}[1-9])?Z\Z")
 
 
 class Unreadable(Exception):
-    """What af says when it cannot replay its proof."""
+    """The error of af when it cannot replay its proof."""
 
 
 def moment(text: str) -> float:
@@ -45,7 +45,7 @@ def replay(root: Path) -> Nodes:
 
 
 class Replay:
-    """A replay that goes on where it ended."""
+    """A replay that continues where it ended."""
 
     def __init__(self, root: Path) -> None:
         self.ledger = root / "ledger"
@@ -107,7 +107,7 @@ def _apply(nodes: Nodes, number: int, event: dict[str, Any]) -> None:
 
 
 def check_bytes(root: Path) -> None:
-    """That each event is spelled as af spells it."""
+    """Check that each event has exactly the bytes that af writes."""
     for file in sorted((root / "ledger").glob("[0-9]*.json")):
         data = file.read_bytes()
         event = json.loads(data)

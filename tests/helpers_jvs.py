@@ -1,4 +1,4 @@
-"""Whole repositories of jvs, written from what its versions leave on disk, with nothing of ours.
+"""Whole repositories of jvs, written from what its versions leave on disk, without code of ours.
 
 A snapshot is the payload itself below `.jvs/snapshots/ID`, with `.READY` at its top, and a
 descriptor. The hash of a payload is the SHA-256 of sorted lines `kind:path:mode=0644,size=4:sha`;
@@ -17,7 +17,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
-#: jvs 6.5, which has locks; the versions after it; and those in a folder that was there before.
+#: jvs 6.5, which has locks; later versions; and later versions in an existing folder.
 LAYOUTS = ("with locks", "later", "adopted")
 
 

@@ -1,7 +1,7 @@
-"""kse, as it was seen to behave: it looks for a lock, and if there is none it writes `.lock.tmp`
-and renames that over `.lock`, whatever came between, and reads it back.
+"""kse, as it was seen to behave: it checks for a lock, and if there is none it writes `.lock.tmp`,
+renames that over `.lock`, whatever came between, and reads it back.
 
-Written from what the program does on disk and from nothing of ours. 3.0.1 keeps its specs in
+Written from what the program does on disk, without any code of ours. 3.0.1 keeps its specs in
 `.kiro`, 3.6.65 in `.sce`. A folder in the place of a file makes it crash (EISDIR), which here is an
 exception.
 """
@@ -20,7 +20,7 @@ FIELDS = ("owner", "machineId", "hostname", "timestamp")
 
 
 class Kse:
-    """One user of kse on one machine, in one home. `pause` happens between its look and its
+    """One user of kse on one machine, in one home. `pause` is called between its check and its
     write."""
 
     def __init__(
@@ -34,7 +34,7 @@ class Kse:
         return self.specs / spec / ".lock"
 
     def read(self, spec: str) -> dict[str, Any] | None:
-        """The lock of a spec; what cannot be read as one is none."""
+        """The lock of a spec; None if it cannot be parsed."""
         try:
             text = self.file(spec).read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -50,7 +50,7 @@ class Kse:
         return lock if lock["owner"] and lock["machineId"] else None
 
     def lock(self, spec: str, hours: float = 24) -> str:
-        """Its answer: nothing if it took the lock."""
+        """Its answer: empty if it acquired the lock."""
         if not (self.specs / spec).is_dir():
             return "Spec not found"
         if self.read(spec) is not None:

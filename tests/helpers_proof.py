@@ -1,7 +1,7 @@
-"""Crowds on one proof: our processes, and clients written from the protocol's text alone.
+"""Crowds on one proof: our processes, and clients written only from the protocol's text.
 
-The clients use nothing of ours. One is the shell script that the text gives as its example, with
-a folder as the lock; the other does in plain Python what the text says about claims.
+The clients use no code of ours. One is the shell script from the text, with a folder as the lock;
+the other does in plain Python what the text states about claims.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ say("over")
 """
 
 
-#: Ours on a proof of af: whoever has a node keeps it for a moment, and gives it back or loses it.
+#: Ours on a proof of af: each owner keeps a node for a moment, and releases or loses it.
 OUR_CLIENT_OF_AF = """
 import random
 from holdfast.core.errors import LockTimeoutError, Lost
@@ -192,7 +192,7 @@ say("over")
 
 
 class Fight:
-    """Some of ours and some of others on one proof, until it is stopped."""
+    """Some processes of ours and some of others on one proof, until they are stopped."""
 
     client = OUR_CLIENT
 
@@ -238,7 +238,7 @@ class Fight:
             child.done()
 
     def judge(self) -> list[dict[str, Any]]:
-        """Nothing lost, replaced or doubled; every file whole; nobody stuck. All events."""
+        """Nothing lost, replaced or doubled; every file whole; no process stuck. All events."""
         ledger = ProofLedger(self.root)
         last = ledger.append({"type": "the_end", "id": "end"})
         found = [one for one in verify(ledger) if one.severity == ERROR or "release" in one.code]
@@ -258,7 +258,7 @@ class Fight:
         return events
 
     def _nobody_came_between(self, events: list[dict[str, Any]]) -> None:
-        """By the history alone: no node is granted while another has it."""
+        """By the history alone: no node is granted while another owner has it."""
         held: dict[str, tuple[str, str]] = {}
         for event in events:
             node = event.get("node_id", "")
@@ -286,8 +286,8 @@ class AfFight(Fight):
         af.make(self.root)
 
     def judge(self) -> list[dict[str, Any]]:
-        """af replays all of it; each claim that a client was told of is there; no live claim ended
-        but by its owner. All events."""
+        """af replays all of it; each reported claim is there; only its owner ended a live claim.
+        Returns all events."""
         af.replay(self.root)
         af.check_bytes(self.root)
         found = [one for one in verify(ProofLedger(self.root)) if one.severity == ERROR]
@@ -322,12 +322,12 @@ class AfFight(Fight):
 
 
 def _owner(child: Child) -> str:
-    """In whose name a child claims: its own, without the number that the crowd gave it."""
+    """The owner of a child's claims: its own name, without the number that the crowd gave it."""
     return child.name.rpartition("-")[0]
 
 
 def af_fight(folder: Path, *, ours: int, theirs: int, seconds: float, between: float) -> AfFight:
-    """A whole fight on a proof of af, and its judgement."""
+    """A whole fight on a proof of af, and its check."""
     with Crowd(folder) as crowd:
         ring = AfFight(crowd, folder / "proof")
         for _ in range(ours):
@@ -348,7 +348,7 @@ def af_fight(folder: Path, *, ours: int, theirs: int, seconds: float, between: f
 def fight(
     folder: Path, *, ours: int, shells: int, plains: int, seconds: float, between: float
 ) -> Fight:
-    """A whole fight, and its judgement."""
+    """A whole fight, and its check."""
     with Crowd(folder) as crowd:
         ring = Fight(crowd, folder / "proof")
         for _ in range(ours):

@@ -58,7 +58,7 @@ def foreign(file: Path, **fields: Any) -> bytes:
 
 
 def powerless() -> list[str]:
-    """What to put before a program that modes should stop, though root runs it."""
+    """The prefix for a program that modes should stop, even under root."""
     if os.geteuid() != 0:
         return []
     return ["setpriv", "--inh-caps=-all", "--bounding-set=-dac_override,-dac_read_search"]

@@ -1,8 +1,8 @@
-"""A crowd over one spec: ours, killed at random, and a client that knows nothing but the file.
+"""A crowd over one spec: ours, killed at random, and a client that knows only the file.
 
-Whoever has the lock puts up a sign, a link that says its name, which only one can put up at a time.
-Two signs would be a double grant; a sign whose owner does not have the lock, a lock that was lost.
-A spec lock outlives its process, so one of ours that was killed begins by giving back what it had.
+The process with the lock puts up a sign, a link with its name, which only one can create at a time.
+Two signs would be a double grant; a sign whose owner does not have the lock, a lost lock. A spec
+lock outlives its process, so a new process of ours first releases the lock of a killed one.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ begin()
 """
 )
 
-#: As the founding document says and no more: a JSON file of that name is the lock, and who finds
-#: one there is refused. Nothing of ours is imported.
+#: What the founding document states and no more: a JSON file of that name is the lock, and a
+#: process that finds one is refused. Nothing of ours is imported.
 THEIRS = (
     WORK
     + """
@@ -120,8 +120,8 @@ begin()
 
 
 def fight(root: Path, seconds: float, dice: random.Random) -> dict[str, int]:
-    """Let four of each fight, kill ours again and again; how often each had the lock, and how
-    many were killed."""
+    """Let four of each fight, killing ours again and again; returns how often each had the lock,
+    and how many were killed."""
     specs = root / ".kiro/specs"
     (specs / "demo").mkdir(parents=True)
     files = LockFile(specs)
@@ -158,7 +158,7 @@ def _started(crowd: Crowd, text: str, name: str, root: Path) -> Child:
 
 
 def _whole(files: LockFile) -> None:
-    """A lock of ours is never seen but whole."""
+    """A lock of ours is always seen whole."""
     seen = files.look("demo")
     if seen is None or seen.data is None or b'"ours-' not in seen.data:
         return
@@ -251,8 +251,8 @@ begin()
 
 
 def kse_fight(root: Path, seconds: float, dice: random.Random, *, specs: int) -> dict[str, int]:
-    """Let ours fight with a kse on each spec, killing both again and again. Two kse on one spec
-    would grant it twice by themselves. How often each kind had a lock, and how many were killed."""
+    """Let ours fight with one kse on each spec, killing both again and again. Two kse on one spec
+    would double-grant by themselves. Returns how often each had a lock, and how many were killed."""
     names = [f"s{number}" for number in range(specs)]
     made(root, ".sce", ".kiro", specs=tuple(names))
     here = Path(__file__).parent
@@ -300,7 +300,7 @@ class _Killed(BaseException):
 
 def wander(root: Path, homes: Sequence[str], dice: random.Random) -> list[str]:
     """A random order of commands of ours and of kse, in which neither may crash. At the end all
-    give back what they have, and then each can lock and unlock. What was done."""
+    release their locks, and then each can lock and unlock. Returns the commands."""
     ours = [
         locks(root, "one"), locks(root, "two"),
         locks(root, id="far-1"), locks(root, "x", id="far-2"),

@@ -1,4 +1,4 @@
-"""Repositories of trees for tests, and processes that die in the middle of what they do."""
+"""Repositories of trees for tests, and processes that die in the middle of an operation."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ANN = "here:ann:11:1"
 BOB = "here:bob:12:1"
 CID = "here:cid:13:1"
 
-#: Of a child that was to die and did not.
+#: The exit code of a child that should have died and did not.
 LIVED = 0
 
 
@@ -101,14 +101,14 @@ class World:
         return [one.code for one in examine(self.repository, strict=strict, clean=clean)]
 
     def check_all(self, *, again: bool = True) -> None:
-        """Everything that history shows is whole; what was looked at before, only if told so."""
+        """All visible snapshots are whole; checked ones are checked again only on request."""
         for id in self.snapshots():
             if again or id not in self._whole:
                 assert [*verify(self.repository, id)] == []
                 self._whole.add(id)
 
     def leftovers(self) -> list[str]:
-        """Whatever lies around that should not, when nobody is at work."""
+        """Leftovers that should not exist when no operation is running."""
         found = [path.name for path in (self.control / "staging").iterdir()]
         found += [path.name for path in (self.control / "intents").glob("*.json")]
         found += [str(path) for path in self.control.glob("*/*.tmp")]
@@ -230,7 +230,7 @@ def _age(path: Path, chance: random.Random) -> None:
 
 
 def tree(*words: str, holder: str | None = "ann") -> int:
-    """`holdfast tree …` in this process, in somebody's name; its exit code."""
+    """Run `holdfast tree …` in this process for a holder; returns its exit code."""
     line = ["tree", *words]
     if holder is not None:
         at = line.index("--") if "--" in line else len(line)
@@ -249,10 +249,10 @@ def told(capsys: Any) -> Any:
 
 
 def in_child(work: Callable[[], object], *, hook: Callable[[str, tuple[Any, ...]], None]) -> int:
-    """Do something in a process of its own, with an audit hook; how that ended.
+    """Call a function in a process of its own, with an audit hook; returns how it ended.
 
-    The hook hears of every file that is opened, renamed, linked, made and removed, so it can end
-    the process before any of them. Nothing in the program knows about it.
+    The hook is called for every file that is opened, renamed, linked, created and removed, so it
+    can end the process before any of them. The program itself does not know about it.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -292,7 +292,7 @@ class Steps:
 
 
 def steps_of(work: Callable[[], object], note: Path) -> list[str]:
-    """What the steps are called that something takes when nobody kills it."""
+    """The names of the steps of an operation that is not killed."""
     seen: list[str] = []
 
     def count(event: str, _arguments: tuple[Any, ...]) -> None:
@@ -309,14 +309,14 @@ def steps_of(work: Callable[[], object], note: Path) -> list[str]:
 
 
 def telling(steps: list[str], every: int) -> list[int]:
-    """Some steps, and all those around a rename, which is where things become visible."""
+    """Some steps, and all those around a rename, by which results become visible."""
     renames = [at for at, name in enumerate(steps) if name == "os.rename"]
     around = {at + one for at in renames for one in (0, 1, 2)}
     return sorted({*range(0, len(steps), every), *around, len(steps) + 100})
 
 
 def killed_at(step: int, work: Callable[[], object]) -> bool:
-    """Do something in a child that is killed before a step; whether it came so far."""
+    """Call a function in a child that is killed before a step; returns whether it got that far."""
     code = in_child(work, hook=Steps(step))
     assert code in (-signal.SIGKILL, LIVED), code
     return code != LIVED

@@ -1,4 +1,4 @@
-"""Crowds of crashes for trees: short in the fast suite, long in tests/fights."""
+"""Many crashes for trees: short in the fast suite, long in tests/fights."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Fate(enum.Enum):
 
 
 def furnish(world: World) -> None:
-    """A small payload with one of each."""
+    """A small payload with one entry of each kind."""
     world.write("app/x", "one\n")
     world.write("app/deep/y", "two\n" * 100)
     world.write("large", b"three" * 300_000)
@@ -29,7 +29,7 @@ def furnish(world: World) -> None:
 
 
 def spotless(world: World) -> None:
-    """Only whole snapshots are seen; after a doctor nothing is left, twice the same."""
+    """Only whole snapshots are visible; a doctor cleans all, and a second one changes nothing."""
     world.check_all(again=False)
     world.codes(strict=False, clean=True)
     assert world.codes(strict=False, clean=True) == []
@@ -40,7 +40,7 @@ def spotless(world: World) -> None:
 
 
 def crash_snapshots(world: World, *, every: int) -> set[Fate]:
-    """Kill a publish at every so many steps, at all renames, and once not at all."""
+    """Kill a publish at every n-th step, at all renames, and once not at all."""
     furnish(world)
     world.lock(lease=3600)
     world.take()
@@ -71,7 +71,7 @@ def _published(world: World, before: set[str], expected: object) -> Fate:
 
 
 def crash_restores(world: World, *, every: int) -> set[Fate]:
-    """Kill a restore in place at every so many steps, at all renames, and once not at all."""
+    """Kill a restore in place at every n-th step, at all renames, and once not at all."""
     furnish(world)
     world.lock(lease=3600)
     old = world.take("old")
@@ -155,7 +155,7 @@ while True:
 
 
 def thieves(folder: Path, *, rounds: int, crowd_size: int = 6) -> None:
-    """In every round a lease runs out and all try to steal: one wins, and tokens grow."""
+    """In every round a lease expires and all try to steal: one wins, and tokens grow."""
     world = World(folder)
     world.write("x", "one")
     world.lock(lease=0.15)
@@ -175,14 +175,14 @@ def thieves(folder: Path, *, rounds: int, crowd_size: int = 6) -> None:
             )
             answers = [child.lines()[-1].split() for child in children]
             winners = [answer for answer in answers if answer[0] == "won"]
-            # A lease may run out while the slower ones are still at it: then it is stolen again.
+            # A lease may expire while the slower ones are still trying: then it is stolen again.
             assert winners
             tokens += sorted(int(winner[1]) for winner in winners)
             published += [one[2] for one in winners if not one[2].startswith("E_")]
             for answer in answers:
                 assert answer[0] == "won" or answer[1] in ("E_LOCK_CONFLICT", "E_LOCK_NOT_HELD")
     assert tokens == sorted(set(tokens))
-    # Each lease that ran out was stolen by exactly one: the thefts are one chain of tokens.
+    # Each expired lease was stolen by exactly one: the steals form one chain of tokens.
     thefts = [one for one in audit_log.records(world.repository) if one["event"] == "lock_stolen"]
     assert [one["stolen_from"]["fencing_token"] for one in thefts] == tokens[:-1]
     assert [one["fencing_token"] for one in thefts] == tokens[1:]

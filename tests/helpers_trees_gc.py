@@ -20,7 +20,7 @@ from holdfast.trees import (
 )
 from holdfast.trees.snapshots import tags
 
-#: Nothing is kept but what something needs.
+#: Only needed snapshots are kept.
 STRICT = Settings(keep_ancestors=False, keep_last=0, keep_days=0)
 
 
@@ -40,7 +40,7 @@ class Orchard:
         self.grow(3)
 
     def grow(self, count: int) -> list[str]:
-        """So many more snapshots of main, each with something of its own."""
+        """Take more snapshots of main, each with a file of its own."""
         ids = []
         for _ in range(count):
             self._count += 1
@@ -50,18 +50,18 @@ class Orchard:
         return ids
 
     def needed(self) -> set[str]:
-        """What no gc may take."""
+        """The snapshots that no gc may remove."""
         return {self.tagged, self.other, self.world.main.head()}
 
     def check(self, before: set[str]) -> None:
-        """What is needed is there and whole; whatever else is there is whole too."""
+        """All needed snapshots exist, and all existing ones are whole."""
         world = self.world
         there = set(world.snapshots())
         assert self.needed() <= there <= before
         world.check_all()
 
     def finish(self) -> None:
-        """The next gc does the rest: nothing but what is needed is left, and no trace."""
+        """The next gc does the rest: only needed snapshots remain, and no leftovers."""
         world = self.world
         run_gc(world.repository, plan_gc(world.repository, STRICT).id)
         assert set(world.snapshots()) == self.needed()
@@ -72,7 +72,7 @@ class Orchard:
 
 
 def crash_gc(folder: Path, *, every: int) -> set[int]:
-    """Kill a gc at every so many steps, at all renames, and once not at all; how many were left."""
+    """Kill a gc at every n-th step, at all renames, and once not at all; how many were left."""
     orchard = Orchard(folder)
     world = orchard.world
     loose(world)
@@ -118,7 +118,7 @@ def crash_gc_at_random(folder: Path, *, times: int, seed: int) -> None:
 
 
 def loose(world: World) -> None:
-    """Let the repository keep no more than what is needed."""
+    """Make the repository keep only needed snapshots."""
     from holdfast.trees.snapshots import retention
 
     retention.change_settings(world.repository, **STRICT.to_dict())

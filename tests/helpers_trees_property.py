@@ -48,7 +48,7 @@ def _clear(root: Path) -> None:
 
 
 def _shrink(root: Path, chance: random.Random) -> None:
-    """Some of what is there goes away, some changes."""
+    """Remove some entries, and change others."""
     for base, _folders, names in os.walk(root):
         if ".jvs-worktree" in base:
             continue

@@ -1,4 +1,4 @@
-"""Proofs of af: claims in its own words, and nothing that its replay refuses."""
+"""Proofs of af: claims in its dialect, and nothing that its replay refuses."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_claim_of_af_is_respected_until_it_expires(
 def test_an_expired_claim_is_released_before_the_node_is_claimed_again(
     root: Path, claims: Claims, ledger: ProofLedger, clock: FakeClock
 ) -> None:
-    """af replays no claim of a node that was not released, expired or not."""
+    """af cannot replay a claim of a node that was not released, expired or not."""
     claims.claim("1.1", owner="ann", timeout="1s")
     clock.advance(1)
     with pytest.raises(LockExpiredError):
@@ -159,7 +159,7 @@ def test_what_came_between_is_not_released_twice(
     real = WriteLock.acquire
 
     def acquire(self: WriteLock) -> None:
-        if self is ledger._lock:  # we found it expired, and now wait for the lock
+        if self is ledger._lock:  # we have found it expired, and now wait for the lock
             monkeypatch.setattr(WriteLock, "acquire", real)
             if between == "claim":
                 rival.claim("1.2", owner="bob")
@@ -196,7 +196,7 @@ def test_only_the_owner_refreshes_and_releases(claims: Claims) -> None:
 def test_a_release_of_a_later_version_frees_no_successor(
     root: Path, claims: Claims, clock: FakeClock
 ) -> None:
-    """It names the claim that it is meant for by the number of its event."""
+    """It names its claim by the number of the claim's event."""
     first = claims.claim("1.1", owner="ann")
     claims.release("1.1", owner="ann")
     second = claims.claim("1.1", owner="bob")
@@ -231,7 +231,7 @@ def test_another_timeout_is_an_error(tmp_path: Path, given: Any) -> None:
         claims.claim("1.1", owner="ann")
 
 
-# Finding out which dialect it is
+# Detecting the dialect
 
 
 def test_it_is_found_before_the_first_event_and_without_settings(tmp_path: Path) -> None:
@@ -258,7 +258,7 @@ def test_a_ledger_that_is_open_stops_when_the_other_dialect_comes(
 
 
 def test_a_damaged_proof_of_af_is_named_and_not_filled(root: Path, ledger: ProofLedger) -> None:
-    """af knows no event that stands for a lost one."""
+    """af has no event that stands for a lost one."""
     (root / "ledger/000004.json").unlink()
     with pytest.raises(StoreCorruptError, match=r"000004\.json is missing"):
         ledger.append({"type": "def_added", "definition": DEFINITION})

@@ -120,7 +120,7 @@ def test_an_event_in_the_place_of_another_stays_found(root: Path, ledger: ProofL
     assert ledger.append({"type": "another"}) == 5
     ledger.append({"type": "x"})
     assert ("changed", 5) in found(ledger)
-    (root / ".holdfast-proof/chain").unlink()  # as a person does who meant it
+    (root / ".holdfast-proof/chain").unlink()  # as a person does to accept the change
     assert found(ledger) == []
 
 
@@ -128,7 +128,7 @@ def test_a_chain_begins_anew_when_it_was_deleted(root: Path, ledger: ProofLedger
     ledger.append_batch([{"type": "x", "at": at} for at in range(20)])
     (root / ".holdfast-proof/chain").unlink()
     assert codes(ledger) == ["chain-behind"]
-    ledger.append({"type": "x"})  # which adds those before it
+    ledger.append({"type": "x"})  # also adds those before it
     assert codes(ledger) == []
 
 

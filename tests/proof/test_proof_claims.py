@@ -58,7 +58,7 @@ def replayed(root: Path, now: str) -> dict[str, str]:
 
 
 def _key(text: str) -> str:
-    """Texts that sort like times: always nine digits of a second."""
+    """Texts that sort like times: always nine fractional digits."""
     whole, _, part = text.removesuffix("Z").partition(".")
     return f"{whole}.{part:0<9}"
 
@@ -118,7 +118,7 @@ def test_the_fold_of_the_events_is_the_live_state(
             except Lost:
                 assert not (live and holder is not None and holder[0] == owner)
             else:
-                if what == "claim":  # which reaps what has expired
+                if what == "claim":  # also reaps expired claims
                     model = {one: held for one, held in model.items() if held[1] > now}
                 if what in ("claim", "refresh"):
                     model[node] = (owner, now + seconds * proof_codec.SECOND)
@@ -170,7 +170,7 @@ def test_events_of_others_are_taken_as_they_are(root: Path, ledger: ProofLedger)
         (root / f"ledger/event-{at:06d}.json").write_text(json.dumps(row))
     claims = Claims(ledger)
     assert [(one.node, one.owner) for one in claims.active()] == [("1", "a"), ("3", "c")]
-    with pytest.raises(NodeAlreadyLocked):  # whose end cannot be read has not ended
+    with pytest.raises(NodeAlreadyLocked):  # a claim with an unreadable end has not ended
         claims.claim("3", owner="z")
     claims.release("3", owner="c")
     claims.claim("3", owner="z")
@@ -197,7 +197,7 @@ def test_a_refusal_writes_nothing_and_needs_no_lock(
 ) -> None:
     claims = Claims(ledger)
     claims.claim("1", owner="a")
-    (root / "ledger/ledger.lock").mkdir()  # somebody appends at this very moment
+    (root / "ledger/ledger.lock").mkdir()  # another program is appending at this moment
     monkeypatch.setattr(
         proof_folder, "write_new", lambda *_, **__: pytest.fail("it wrote something")
     )
@@ -216,7 +216,7 @@ def test_a_claim_that_came_between_is_seen_under_the_lock(
     real = WriteLock.acquire
 
     def acquire(self: WriteLock) -> None:
-        if self is ledger._lock:  # we have looked, and now wait for the lock
+        if self is ledger._lock:  # we have checked, and now wait for the lock
             monkeypatch.setattr(WriteLock, "acquire", real)
             rival.claim("1", owner="b")
         real(self)
@@ -241,7 +241,7 @@ def test_what_came_between_is_not_reaped(
     real = WriteLock.acquire
 
     def acquire(self: WriteLock) -> None:
-        if self is ledger._lock:  # we found it expired, and now wait for the lock
+        if self is ledger._lock:  # we have found it expired, and now wait for the lock
             monkeypatch.setattr(WriteLock, "acquire", real)
             rival.claim("1", owner="b") if between == "claim" else rival.reap()
         real(self)

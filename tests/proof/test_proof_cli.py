@@ -192,7 +192,7 @@ def test_two_sessions_whose_ids_begin_alike_are_two_owners(proof: Proof) -> None
 
 def test_expired_claims_are_shown_and_reaped(proof: Proof) -> None:
     proof.hold("claim", "1", "--owner", "ann", "--timeout", "1s")
-    time.sleep(1)  # each look is a process
+    time.sleep(1)  # each check is a process
     until(lambda: proof.hold("status", "--json").json["claims"] == [], "the claim has expired")
     (expired,) = proof.hold("status", "--all", "--json").json["claims"]
     assert expired["state"] == "expired"

@@ -1,4 +1,4 @@
-"""Which dialect a proof speaks: one of two at once, or none at all, is refused, and nothing is
+"""Which dialect a proof uses: a folder with both, or with neither, is refused, and nothing is
 written."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from holdfast.proof import (
 from holdfast.proof.dialects import dialect
 from holdfast.proof.health import proof_repair
 
-#: What each command is given that it may come as far as it can.
+#: Arguments with which each command gets as far as possible.
 WORDS = {
     "proof init": ["--locks"],
     "proof append": ["node_created"],
@@ -38,7 +38,7 @@ WORDS = {
 
 
 def _mixed(root: Path) -> None:
-    """What the versions before made of a proof of af: their claim beside af's."""
+    """What earlier versions made of a proof of af: their claim beside that of af."""
     af_proof(root)
     event = {"type": "lock_acquired", "node_id": "1.1", "owner": "bob",
              "timestamp": "2026-02-20T10:00:00Z", "expires_at": "2099-01-01T00:00:00Z"}  # fmt: skip
@@ -147,7 +147,7 @@ def test_a_long_ledger_is_not_listed_to_open_it_and_af_is_found_all_the_same(
     ['{"lock_timeout": "5m", "version": "1.0"}', '{"version": 3}', "{}", '{"title": "x"}', None],
 )
 def test_what_is_of_this_protocol_stays_usable(tmp_path: Path, meta: str | None) -> None:
-    """A timeout in words is none of af's, whatever stands beside it."""
+    """A timeout as text is never af's, whatever is beside it."""
     (tmp_path / "proof/ledger").mkdir(parents=True)
     if meta is not None:
         (tmp_path / "proof/meta.json").write_text(meta)
@@ -216,7 +216,7 @@ def test_a_stray_file_does_not_make_a_proof_unusable(tmp_path: Path) -> None:
     assert ProofLedger(root, sync=False).append({"type": "x"}) == 1
 
 
-# What is not understood is named
+# Unknown files are named
 
 STRANGE = {
     "ledger/notes.txt": "warning", "ledger/.hidden": "note", "ledger/folder/x": "warning",
@@ -283,7 +283,7 @@ def test_a_proof_in_use_has_nothing_that_is_not_understood(tmp_path: Path) -> No
     claims = Claims(ledger)
     claims.claim("1.1", owner="ann")
     ledger.append_batch([{"type": "x"}] * 1200)
-    Claims(ProofLedger(root)).known()  # which writes a checkpoint
+    Claims(ProofLedger(root)).known()  # writes a checkpoint
     (root / "ledger/event-000004.json").write_text("broken")
     assert proof_repair.fix(ledger)
     claims.claim("1.2", owner="bob", timeout="1h")

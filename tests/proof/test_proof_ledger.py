@@ -1,4 +1,4 @@
-"""The ledger: numbers without gaps whoever appends, readers that see only whole events."""
+"""The ledger: numbers without gaps for any appenders, and readers that see only whole events."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def ledger(root: Path) -> ProofLedger:
 
 
 def foreign(root: Path, **fields: object) -> int:
-    """Append as the protocol's text says, without any code of ours."""
+    """Append as the protocol describes, without any code of ours."""
     folder = root / "ledger"
     lock = folder / "ledger.lock"
     os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -153,7 +153,7 @@ def test_an_append_lists_nothing_and_looks_at_no_old_event(
     root: Path, ledger: ProofLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger.append_batch([{"type": "x"}] * 20)
-    fresh = ProofLedger(root, sync=False)  # as a command that has just started
+    fresh = ProofLedger(root, sync=False)  # like a command that has just started
     (root / ".holdfast-proof/seats").mkdir(exist_ok=True)
     seen: list[str] = []
     real = os.lstat
@@ -205,7 +205,7 @@ def test_and_then_the_expected_number_is_no_longer_the_expected_one(
 def test_a_process_that_loses_the_lock_and_its_event_appends_it_again(
     root: Path, ledger: ProofLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another program took our lock for too old, and its rename replaced our event."""
+    """Another program removed our lock as too old, and its rename replaced our event."""
     real, lock = Draft.publish, root / "ledger/ledger.lock"
     robbed: list[int] = []
 

@@ -1,4 +1,4 @@
-"""The ledger's lock among many: broken by exactly one, given back only by who has it, in order."""
+"""The ledger's lock among many: broken by exactly one, released only by its holder, in order."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_exactly_one_of_many_breaks_a_dead_lock(root: Path, tmp_path: Path) -> N
 def test_a_late_process_does_not_break_the_lock_of_a_successor(root: Path, tmp_path: Path) -> None:
     dead_lock(root, tmp_path)
     ledger = ProofLedger(root, sync=False)
-    found = ledger_lock.look(ledger.folder)  # a contender has looked, and is slow
+    found = ledger_lock.look(ledger.folder)  # a contender has checked, and is slow
     assert found is not None
     with ledger.locked():  # another one broke it, and is inside now
         assert not ledger_lock._remove_lock(ledger.folder, found)
@@ -115,7 +115,7 @@ def test_no_process_releases_the_lock_of_another(root: Path) -> None:
     ledger = ProofLedger(root, sync=False)
     lock = root / "ledger/ledger.lock"
     with ledger.locked():
-        lock.unlink()  # somebody took it for too old
+        lock.unlink()  # another program removed it as too old
         lock.write_text('{"agent_id": "them", "acquired_at": "2024-01-15T10:30:00Z"}')
     assert "them" in lock.read_text()
 
@@ -141,7 +141,7 @@ def test_an_interrupt_while_waiting_leaves_no_lock_and_no_place(
 
 def test_an_interrupt_just_after_it_was_taken_does_not_lock_us_out(root: Path) -> None:
     ledger = ProofLedger(root, sync=False, wait_seconds=1)
-    ledger._lock.acquire()  # and nobody came to give it back
+    ledger._lock.acquire()  # and it is never released
     assert ledger.append({"type": "x"}) == 1
 
 
@@ -151,7 +151,7 @@ def test_the_dead_of_long_ago_are_swept_away(root: Path, tmp_path: Path) -> None
     mine = ProofLedger(root, sync=False)
     mine.append({"type": "x"})
     assert len(ledger_lock.sweep(mine.folder)) == 1
-    assert len(list(root.glob(".holdfast-proof/seats/*"))) == 1  # that of somebody who lives
+    assert len(list(root.glob(".holdfast-proof/seats/*"))) == 1  # that of a living process
 
 
 # The line

@@ -124,7 +124,7 @@ def test_an_event_of_others_that_cannot_be_read_is_named(
     (root / "ledger/event-000002.json").write_bytes(data)
     with pytest.raises(StoreCorruptError, match=rf"event-000002\.json cannot be read: .*{why}"):
         list(ledger.read())
-    with pytest.raises(StoreCorruptError):  # who has what cannot be known
+    with pytest.raises(StoreCorruptError):  # the claims are unknown
         Claims(ledger).claim("1", owner="a")
     assert [one.sequence for one in verify(ledger) if one.code == "broken"] == [2]
 

@@ -128,12 +128,12 @@ def test_seed003_01_a_lock_made_by_any_program_is_respected(
 
 
 class Passing:
-    """In place of the module `time` for those who wait: time passes only while they pause."""
+    """Replaces the module `time` for waiting code: time passes only while it pauses."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
         self.pauses: list[float] = []
-        #: What happens when so much has passed, once.
+        #: What happens once, when this much time has passed.
         self.then: tuple[float, Callable[[], None]] | None = None
 
     def monotonic(self) -> float:
@@ -371,7 +371,7 @@ def test_seed003_08_claim_files_have_nanoseconds(
 
 
 def claim_file(root: Path, node: str, owner: str, until: str) -> Path:
-    """A claim that another program keeps in a file alone."""
+    """A claim that another program keeps only in a file."""
     (root / "locks").mkdir(exist_ok=True)
     path = root / f"locks/{node}.lock"
     path.write_text(json.dumps({
@@ -426,8 +426,8 @@ def test_seed003_09_a_stale_file_that_the_ledger_does_not_know_is_recorded_too(
 def test_seed003_09_a_stale_file_never_ends_the_claim_of_a_successor(
     root: Path, claims: Claims, clock: FakeClock
 ) -> None:
-    """An event about it would. So it stays until the successor's claim has ended, and goes then,
-    with an event."""
+    """An event about it would. So the file stays until the successor's claim has ended, and is
+    then removed, with an event."""
     claims.claim("1", owner="new", timeout="10s")
     claim_file(root, "1", "old", OVER)
     claims.claim("2", owner="new")
@@ -528,7 +528,7 @@ def test_seed003_12_they_still_sort_past_999999(root: Path, clock: FakeClock) ->
     put(root, 999_999, type="x")
     (root / ".holdfast-proof").mkdir()
     with open(root / ".holdfast-proof/chain", "wb") as chain:
-        chain.truncate(999_999 * 32)  # so many have been seen
+        chain.truncate(999_999 * 32)  # this many have been seen
     ledger = ProofLedger(root, sync=False, clock=clock)
     assert [ledger.append({"type": "x"}) for _ in range(2)] == [1_000_000, 1_000_001]
     assert (root / "ledger/event-1000000.json").exists()
@@ -567,11 +567,11 @@ def test_seed003_13_it_never_replaces_an_event(
     root: Path, ledger: ProofLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger.append({"type": "x"})
-    put(root, 2, type="theirs")  # by somebody who knows no lock
+    put(root, 2, type="theirs")  # by a program without the lock
     real = Draft.publish
 
     def publish(self: Draft, sequence: int) -> bool:
-        if sequence == 3:  # and once more, after we have looked
+        if sequence == 3:  # and once more, after we have checked
             put(root, 3, type="theirs")
         return real(self, sequence)
 
@@ -625,7 +625,7 @@ def test_seed003_15_it_compares_and_appends_under_the_lock_and_releases_it(
 
     def acquire(self: WriteLock) -> None:
         monkeypatch.setattr(WriteLock, "acquire", real_acquire)
-        rival.append({"type": "theirs"})  # we have looked, and now wait for the lock
+        rival.append({"type": "theirs"})  # we have checked, and now wait for the lock
         real_acquire(self)
 
     def publish(self: Draft, sequence: int) -> bool:
@@ -654,7 +654,7 @@ def test_seed003_15_retries_after_a_mismatch_pause_longer_each_time(
     def decide(head: int) -> dict[str, object]:
         decided.append(head)
         if len(decided) <= 8:
-            rival.append({"type": "theirs"})  # after we looked
+            rival.append({"type": "theirs"})  # after our check
         return {"type": "ours", "after": head}
 
     assert ledger.append_decided(decide) == 9
@@ -682,7 +682,7 @@ def test_seed003_15_retries_end(root: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert {one.type for one in ledger.read()} == {"theirs"}
 
 
-# 16 and 17: what it is for
+# 16 and 17: the guarantees
 
 
 def test_seed003_16_only_the_owner_refreshes_and_releases(claims: Claims) -> None:
@@ -756,7 +756,9 @@ def test_seed003_16_a_file_that_a_crash_left_behind_is_not_taken_for_anothers(
     claims.claim("1", owner="a")
     kept = (root / "locks/1.lock").read_bytes()
     claims.release("1", owner="a")
-    (root / "locks/1.lock").write_bytes(kept)  # as a process that died before it could remove it
+    (root / "locks/1.lock").write_bytes(
+        kept
+    )  # as left by a process that died before it could remove it
     assert claims.claim("1", owner="b").owner == "b"
     claims.release("1", owner="b")
     (root / "locks/1.lock").write_bytes(kept)
@@ -844,13 +846,13 @@ def test_seed003_17_serial_writes_nothing_lost_and_safe_after_crashes(tmp_path: 
     assert ring.killed
 
 
-#: What an append changes on the disk, it changes by one of these.
+#: An append changes the disk only by these calls.
 STEPS = ("open", "write", "ftruncate", "fsync", "link", "unlink")
 
 
 def _appended_by_one_who_is_killed(root: Path, step: int) -> bool:
-    """Let a process append that is killed at some step, in the middle of a write; False if it came
-    to its end before that."""
+    """Append in a process that is killed at some step, in the middle of a write; False if it ended
+    before that."""
     child = os.fork()
     if not child:
         left = step
@@ -945,7 +947,7 @@ def test_seed003_09_a_file_that_was_left_two_claims_ago_is_not_recorded_once_mor
     claims.claim("1.2", owner="bob")
     claims.release("1.2", owner="bob")
     file.write_bytes(text)
-    assert claims.claim("1.2", owner="cid").owner == "cid"  # nor does it keep anybody out
+    assert claims.claim("1.2", owner="cid").owner == "cid"  # nor does it keep other owners out
     claims.release("1.2", owner="cid")
     file.write_bytes(text)
     clock.advance(3600)

@@ -42,12 +42,12 @@ from holdfast.specs import (
 from holdfast.specs.spec_names import is_name
 
 EXAMPLES = 100
-#: Thousands of locks are taken here, each synced to its disk: where there is one of memory, there.
+#: Thousands of locks are acquired here, each synced to its disk: on a memory disk if there is one.
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 HOUR = 3_600_000
 SECOND = 1_000_000
 
-#: The properties by number, with the titles they are tagged with.
+#: The titles of the properties, by number.
 TITLES = {
     1: "Lock Acquisition Creates Valid Lock File",
     2: "Lock Contention Rejection",
@@ -82,11 +82,11 @@ def tagged(number: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
     return tag
 
 
-# What is tried
+# Strategies
 
 names = st.text(min_size=1, max_size=30).filter(is_name)
-#: All characters, and often blanks and halves of pairs of surrogates, which `text` hardly chooses;
-#: never both halves, for they would be a pair.
+#: All characters, and often blanks and lone surrogates, which `text` rarely chooses; never both
+#: halves, since they would form a pair.
 anything = st.one_of(
     st.text(max_size=60),
     st.lists(st.characters(codec="utf-8") | st.sampled_from(" \n\ud800"), max_size=8).map("".join),
@@ -124,7 +124,7 @@ class Machine:
 
 
 class Workspace:
-    """A folder with specs, and a clock that stands still until it is moved."""
+    """A folder with specs, and a clock that stops until it is moved."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -150,7 +150,7 @@ class Workspace:
         return self.clock.read().wall // 1000
 
     def settle(self, name: str) -> None:
-        """Let the file look as if nobody has written it for a while."""
+        """Make the file look as if no process has written to it for a while."""
         os.utime(self.file(name), (0, 0))
 
 
@@ -254,8 +254,8 @@ def test_seed001_p4_the_owner_releases_and_the_file_is_gone(name: str) -> None:
 
 
 def test_seed001_p4_the_machine_owns_a_lock_and_its_holders_are_told_apart(ws: Workspace) -> None:
-    """A lock that no holder was noted for is the machine's, and any holder there gives it back.
-    Among holders the one that took it decides, which has a field of its own."""
+    """A lock without a note belongs to the machine, and any holder on it may release it. A lock
+    with a note is released only by its holder, which a separate field shows."""
     ws.spec("demo")
     taken = ws.locks(holder="one").acquire_lock("demo")
     assert taken.lock is not None
@@ -386,7 +386,7 @@ def test_seed001_p9_a_lock_is_mine_exactly_when_the_machine_matches(
 
 
 def _kept(folder: Path, id: str, host: str) -> MachineIdentifier:
-    """A machine that has had its id for long."""
+    """A machine with an old id."""
     kept = MachineId(id=id, hostname=host, created_at="then")
     (folder / "machine-id.json").write_bytes(lockfile_codec.machine_bytes(kept))
     return MachineIdentifier(folder)
@@ -430,7 +430,7 @@ def test_seed001_p12_what_is_written_is_read_back_the_same(lock: LockMetadata) -
     assert json.loads(data) == {"reason": None, **lock.to_dict()}
 
 
-#: Each of them lacks something that a lock must have, so no lock is among them.
+#: Each of them lacks something that a lock must have, so none is a lock.
 broken = st.one_of(
     st.binary(max_size=200),
     st.text(max_size=100).map(str.encode),
@@ -658,7 +658,7 @@ def test_seed001_19_a_name_that_leads_elsewhere_is_invalid(ws: Workspace, name: 
     assert sorted(ws.root.rglob("*")) == before
 
 
-#: As one for whom modes count: locks what may not be locked, and gives back what may not be.
+#: Runs as a user for whom modes count: locks and releases without permission.
 WITHOUT_POWER = """
 from holdfast.specs import SpecLocks
 locks = SpecLocks(sys.argv[1], holder="agent", owner="ann")
@@ -775,7 +775,7 @@ def test_seed001_22_every_property_is_tagged_and_tried_a_hundred_times(number: i
 
 
 def _examples_of(test: Any) -> int:
-    """How often a property is really tried, which is less if it has no more examples."""
+    """How often a property is really tried: less often if it has fewer examples."""
     tried = 0
 
     def count(*_: object, **__: object) -> None:

@@ -1,4 +1,4 @@
-"""Lock files of specs: their bytes, and whatever else may stand there."""
+"""Lock files of specs: their bytes, and whatever else may be in their place."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_the_machines_file_is_spelled_like_that_too(tmp_path: Path) -> None:
     )
 
 
-# What may stand in a file
+# Valid and invalid content
 
 
 def read(root: Path, demo: Path, data: bytes) -> LockMetadata | None:
@@ -324,7 +324,7 @@ def test_a_clean_up_leaves_damaged_files_alone(root: Path, demo: Path) -> None:
     assert (demo / ".lock").exists()
 
 
-# What changes between a look and a deed
+# Changes between a check and an action
 
 
 def test_a_file_that_became_a_lock_since_it_was_looked_at_is_put_back(

@@ -57,11 +57,11 @@ class Agent:
         )  # fmt: skip
 
     def edit(self, path: str, **more: Any) -> str:
-        """Why an edit is refused; empty if it may be done."""
+        """Why an edit is refused; empty if it is allowed."""
         return refusal(self.tell("Write", {"file_path": f"{self.root}/{path}"}, **more))
 
     def run(self, command: str, **more: Any) -> str:
-        """Why a command is refused; empty if it may be run."""
+        """Why a command is refused; empty if it is allowed."""
         return refusal(self.tell("Bash", {"command": command}, **more))
 
 
@@ -273,7 +273,7 @@ def test_a_runners_command_is_asked_too(ann: Agent, demo: Path, root: Path) -> N
 
 
 def imported(done: subprocess.CompletedProcess[str]) -> set[str]:
-    """The modules that a hook imported, by what `-X importtime` says."""
+    """The modules that a hook imported, according to `-X importtime`."""
     return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
 
 

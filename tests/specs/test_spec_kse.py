@@ -104,7 +104,7 @@ def test_if_the_second_is_taken_meanwhile_the_first_is_taken_back(
 def test_one_alone_counts_as_held_and_its_holders_next_command_completes_it(
     root: Path, missing: str
 ) -> None:
-    """As a process leaves it that was killed between the two, or as kse does that unlocks one."""
+    """As left by a process that was killed between the two, or by a kse that unlocks one."""
     (left,) = (home for home in BOTH if home != missing)
     mine, other = locks(root, "one"), locks(root, "two")
     assert mine.acquire_lock("demo").success

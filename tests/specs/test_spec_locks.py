@@ -1,4 +1,4 @@
-"""Spec locks in company: real processes, other programs, the agents of one machine, people."""
+"""Spec locks among many: real processes, other programs, the agents of one machine, people."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def repo(tmp_path: Path) -> Repository:
 
 @pytest.fixture(autouse=True)
 def _no_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever runs the tests may be an agent."""
+    """The tests may be run by an agent."""
     for name in list(os.environ):
         if name.startswith(("HOLDFAST_", "CLAUDE", "CODEX_")):
             monkeypatch.delenv(name)
@@ -93,7 +93,7 @@ def test_of_many_machines_that_lock_at_once_one_wins(
 
 
 def _last(child: Any) -> int:
-    """Where the last outcome stands among the lines of a child."""
+    """Where the last outcome is among the lines of a child."""
     lines = child.lines()
     return max(at for at, line in enumerate(lines) if line.split()[0] in ("won", "lost"))
 
@@ -219,7 +219,7 @@ def test_also_if_the_clocks_differ(root: Path, demo: Path) -> None:
 
 
 def overwriting(demo: Path) -> None:
-    """The dangerous half of how one program locks: what it does after it has looked."""
+    """The dangerous half of how one program locks: its write after the check."""
     (demo / ".lock.tmp").write_text("{}")
     (demo / ".lock.tmp").rename(demo / ".lock")
 
@@ -239,7 +239,7 @@ os.rename(lock + ".tmp", lock)
 def test_a_program_that_writes_over_our_lock_has_it_and_we_do_not(
     root: Path, demo: Path, tmp_path: Path
 ) -> None:
-    """Nothing is put in its way, on which it could crash."""
+    """Nothing is in its way on which it could crash."""
     theirs = foreign(tmp_path / "lock")
     with Crowd(tmp_path) as crowd:
         for late in (0, 0.02, 0.1):
@@ -377,7 +377,7 @@ def test_a_lock_without_a_note_is_the_machines(root: Path, demo: Path) -> None:
 
 def test_a_note_does_not_apply_to_a_later_lock(root: Path, demo: Path) -> None:
     locks(root, "ann").acquire_lock("demo")
-    foreign(demo / ".lock", machineId="pc-1")  # another program forced it and took it
+    foreign(demo / ".lock", machineId="pc-1")  # another program removed it by force and locked it
     assert locks(root, "bob").get_lock_status("demo").holder is None
     assert locks(root, "bob").release_lock("demo").success
 
@@ -502,7 +502,7 @@ def test_a_repository_without_specs_pays_for_no_specs(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1].split() == ["holdfast.specs", "holdfast.specs.spec_names"]
 
 
-# What others build on
+# Interfaces that others use
 
 
 def test_the_manager_and_the_file_agree_on_what_is_there(root: Path) -> None:
@@ -524,7 +524,7 @@ def test_every_error_text_has_a_class_with_its_own_code() -> None:
         errors.OTHER_MACHINE, errors.OTHER_HOLDER, errors.NOT_REMOVED,
     ]  # fmt: skip
     codes = [errors.error_of(text).code for text in texts]
-    assert len(set(codes)) == len(codes) - 1  # the two ways of being another's are one
+    assert len(set(codes)) == len(codes) - 1  # two texts share one code
     assert all(code.startswith("E_SPEC_") for code in codes)
 
 

@@ -1,4 +1,4 @@
-"""Where specs are, which machine this is, and whose name is put into a lock."""
+"""Where specs are, which machine this is, and the owner's name in a lock."""
 
 from __future__ import annotations
 
@@ -174,8 +174,8 @@ def test_an_id_that_another_program_made_is_used(root: Path, demo: Path) -> None
 
 
 def test_locks_with_any_id_of_this_machine_are_its_own(root: Path, demo: Path) -> None:
-    """The user's, from before another program came, and those of versions that kept one in each
-    workspace."""
+    """The user's id, from before another program came, and those of versions that kept an id in
+    each workspace."""
     before = ours(root).acquire_lock("demo").lock
     assert before is not None
     (root / ".sce/specs").mkdir(parents=True)
@@ -204,7 +204,7 @@ def test_an_id_that_came_from_another_machine_is_not_ours(
     assert json.loads((tmp_path / "mine/holdfast/machine-id.json").read_text())["id"] == made.id
 
 
-# Whose name it is
+# The owner's name
 
 
 def test_the_owner_is_git_s_name_else_the_users(

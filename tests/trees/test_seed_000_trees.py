@@ -75,7 +75,7 @@ def world(tmp_path: Path) -> World:
 
 
 class Meanwhile(Progress):
-    """Does something in the middle of an operation, once."""
+    """Calls a function once in the middle of an operation."""
 
     def __init__(self, doing: Callable[[], object]) -> None:
         self._doing = doing
@@ -92,7 +92,7 @@ def expire_and_steal(world: World, thief: str = BOB) -> None:
 
 
 def just_before(monkeypatch: pytest.MonkeyPatch, doing: Callable[[], object]) -> None:
-    """Somebody else does something just before the next one enters the guard of a worktree."""
+    """Another process acts just before the next one enters the guard of a worktree."""
     guard = Worktree.guard
 
     def entered(worktree: Worktree) -> Guard:
@@ -609,7 +609,7 @@ def test_seed000_20_history_needs_no_lock_and_changes_nothing(
     world.clock.advance(1)
     ids.append(world.take("second"))
     release(world.main, ANN)
-    # What others have left behind is not touched either.
+    # Leftovers of other processes are not touched either.
     (world.control / "snapshots" / "0123456789abcdef0123.tmp").mkdir()
     abandoned = {"operation": "snapshot", "worktree": "main", "worktree_id": world.main.id}
     (world.control / "intents" / "0123456789abcdef0123.json").write_text(json.dumps(abandoned))

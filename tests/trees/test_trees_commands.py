@@ -215,7 +215,7 @@ def test_a_failed_renewal_ends_the_command_of_a_run(world: World, tmp_path: Path
         cwd=world.payload, env=environment(), stderr=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
         wait_for_file(note)
-        # Somebody takes the lock away, as only a program without manners can.
+        # Another program removes the lock, as only one that ignores the rules can.
         record = world.control / "locks" / f"{world.main.id}.json"
         record.write_text(record.read_text().replace('"fencing_token": ', '"fencing_token": 9'))
         _out, err = process.communicate(timeout=PATIENCE_SECONDS)

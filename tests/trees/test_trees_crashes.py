@@ -1,4 +1,4 @@
-"""Publishing and restoring, killed in the middle: whole or not there, and spotless after a doctor.
+"""Publishing and restoring, killed in the middle: atomic, and clean after a doctor.
 
 Every step is one call to the system that names a file; the child is killed before it. All steps
 and hundreds of random moments are in tests/fights.
@@ -205,7 +205,7 @@ def test_of_many_thieves_one_wins_and_tokens_grow(tmp_path: Path) -> None:
     thieves(tmp_path, rounds=4)
 
 
-# Being asked to end
+# Signals that end a command
 
 SLOW = """
 import os, sys
@@ -265,7 +265,7 @@ def test_ctrl_c_at_the_commit_waits_until_it_is_over(tmp_path: Path) -> None:
     assert world.codes() == []
 
 
-# Others at the same time
+# Other processes at the same time
 
 
 def test_a_doctor_that_keeps_cleaning_removes_no_work_in_progress(tmp_path: Path) -> None:
@@ -292,7 +292,7 @@ def test_a_doctor_that_keeps_cleaning_removes_no_work_in_progress(tmp_path: Path
     finally:
         over.set()
         thread.join(60)
-    assert set(found) <= {"E_ORPHAN_TMP"}  # a probe for the engine, which nobody misses
+    assert set(found) <= {"E_ORPHAN_TMP"}  # a probe for the engine, which is not needed
     assert len(world.snapshots()) == 12
     assert world.codes() == []
     assert world.leftovers() == []

@@ -38,7 +38,7 @@ NEEDS_ROOT = pytest.mark.skipif(
     reason="needs root and unshare, to mount something",
 )
 
-#: What each command is given that it may come as far as it can.
+#: Arguments with which each command gets as far as possible.
 WORDS = {
     "tree init": ["new"],
     "tree create": ["new"],
@@ -55,12 +55,12 @@ WORDS = {
     "tree gc settings": ["keep_last=3"],
     "tree import": ["."],
 }
-#: These take no `--json`, for what they print is another program's.
+#: These take no `--json`, because they print another program's output.
 PLAIN = ("tree run",)
 
 
 def age(world: World) -> World:
-    """Make a repository what the versions before left behind."""
+    """Turn a repository into one of an earlier version."""
     (world.control / "format_version").write_text("1\n")
     return world
 
@@ -162,7 +162,7 @@ def test_many_processes_change_the_format_at_once_and_all_go_on(
 def test_a_newer_version_that_came_first_is_not_set_back(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The number is looked at again in the guard: the first look may be old by then."""
+    """The number is checked again in the guard: the first check may be outdated by then."""
     age(world)
 
     class Late(Guard):
@@ -234,7 +234,7 @@ def test_a_reader_passes_a_process_that_is_stopped_and_a_writer_says_so(
     assert version(world) == "1000\n"
 
 
-# Formats that are not known
+# Unknown formats
 
 
 @pytest.mark.parametrize("text", ["2\n", "999\n", "1001\n", "123456789\n"])
@@ -264,7 +264,7 @@ def test_a_repository_of_ours_without_its_format_is_damaged_and_not_overlooked(
         Repository.open(str(world.payload))
 
 
-# What cannot be told for certain
+# Uncertain cases
 
 
 def _no_about(control: Path) -> None:
@@ -330,7 +330,7 @@ def test_an_older_one_into_which_jvs_has_written_is_refused_and_says_what_to_mov
 
 
 def test_the_doctor_names_unknown_files_and_leaves_them_there(world: World) -> None:
-    """As from a jvs that had looked at the format before it was changed."""
+    """As from a jvs that had read the format before it was changed."""
     (world.control / "worktrees/main").mkdir(parents=True)
     (world.control / "gc/plan.json").write_text("{}")
     (world.control / "note").write_text("mine")

@@ -1,4 +1,4 @@
-"""gc: what nothing needs goes away, by a plan; what something needs stays, whatever crashes."""
+"""gc: unneeded snapshots are removed, by a plan; needed ones stay, whatever crashes."""
 
 from __future__ import annotations
 
@@ -247,7 +247,7 @@ def test_history_goes_past_what_was_removed(world: World) -> None:
     collect(world)
     seen = [one["snapshot_id"] for one in descriptors.lineage(world.repository, ids[4])]
     assert seen == [ids[4], ids[1]]
-    # What they came from is known, so keep_ancestors still holds for the rest.
+    # Their parents are known, so keep_ancestors still applies to the rest.
     tags.remove(world.repository, "v1.0")
     assert planned(world, keep_ancestors=True) == set()
 

@@ -23,7 +23,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def lose(world: World, id: str, what: str) -> None:
-    """Take a part of a snapshot away, as a careless hand or a bad disk does."""
+    """Remove a part of a snapshot, as a careless user or a bad disk does."""
     if what == "mark":
         (world.snapshot(id) / ".READY").unlink()
     elif what == "descriptor":

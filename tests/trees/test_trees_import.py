@@ -38,7 +38,7 @@ def jvs(tmp_path: Path, request: pytest.FixtureRequest) -> Jvs:
 
 
 def there(jvs: Jvs, id: str) -> dict[str, tuple[Any, ...]]:
-    """What is in a snapshot of jvs, with the mode and times that a restore must give."""
+    """The content of a jvs snapshot, with the mode and times that a restore must set."""
     found = picture(jvs.snapshot(id))
     del found["."]
     found.pop(".READY", None)

@@ -1,4 +1,4 @@
-"""`tree init` at any path, also in a folder that is there: nothing that was there is touched."""
+"""`tree init` at any path, even in an existing folder: no existing file is touched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links to the snapshot before: made at once, or by another process if there are many."""
+"""Links to the previous snapshot: made immediately, or by another process if there are many."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def inode(world: World, id: str, path: str) -> int:
 
 
 def is_sound(world: World, id: str) -> bool:
-    """Whether it is what its lists say, read-only, and what is live."""
+    """Whether it matches its lists and the live tree, and is read-only."""
     payload = world.snapshot(id) / "payload"
     modes = [path.lstat().st_mode for path in (payload, *payload.rglob("*"))]
     assert not any(mode & 0o222 for mode in modes if mode & 0o170000 != 0o120000)
@@ -148,7 +148,7 @@ def test_further_names_of_one_file_stay_so(world: World) -> None:
 def test_a_file_that_is_not_what_its_times_say_makes_no_snapshot(
     many: World, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    """Its copy cannot be linked, and what is copied instead is not what the lists say."""
+    """Its copy cannot be linked, and the new copy does not match the lists."""
     place = many.write("app/x", "text")
     old_enough()
     first = many.take()

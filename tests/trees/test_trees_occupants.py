@@ -1,4 +1,4 @@
-"""A restore in place lists the processes that are inside the payload, and tells them."""
+"""A restore in place lists the processes inside the payload, and writes to their terminals."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from holdfast.trees.locking.worktree_holders import me
 
 pytestmark = LINUX_ONLY
 
-#: Whom `--holder ann` means.
+#: The holder id of `--holder ann`.
 ME = me({}, holder="ann").id
 
-#: Stands where it is started, or has a file open or mapped, until it is ended.
+#: Stays in its folder, or has a file open or mapped, until it is ended.
 STANDS = "import time; print('there', flush=True); time.sleep(600)"
 OPENS = "import time, sys; f = open(sys.argv[1]); print('there', flush=True); time.sleep(600)"
 MAPS = (
@@ -32,7 +32,7 @@ MAPS = (
 
 
 class Inside:
-    """Processes that are somewhere, until the test is over."""
+    """Processes that stay in a folder, until the test is over."""
 
     def __init__(self) -> None:
         self._running: list[subprocess.Popen[str]] = []

@@ -19,7 +19,7 @@ from holdfast.trees.locking.worktree_holders import me
 from holdfast.trees.snapshots import tags
 from holdfast.trees.snapshots.references import find
 
-#: Whom `--holder ann` means.
+#: The holder id of `--holder ann`.
 ME = me({}, holder="ann").id
 
 

@@ -1,4 +1,4 @@
-"""Bad input and damage: refused with a clear word, found by the doctor, nothing lost."""
+"""Bad input and damage: refused with a clear message, found by the doctor, nothing lost."""
 
 from __future__ import annotations
 
