@@ -1,4 +1,5 @@
-"""Agents that a small process makes for their launcher: as if it had made them itself."""
+"""Agents that a fork server starts for their launcher: as if the launcher had started them
+itself."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ WITHOUT = (
     "fork_client.is_possible = lambda: False"
 )
 
-#: The nursery, with another way to call the kernel.
+#: The fork server, with another way to call the kernel.
 OTHER_KERNEL = """
 from holdfast.gate.sandbox.starting import fork_client
 fork_client._PROGRAM = '''
@@ -53,27 +54,27 @@ fork_server.main()
 """
 
 
-@pytest.fixture(params=["nursery", "without one"])
+@pytest.fixture(params=["fork server", "without one"])
 def bench(
     request: pytest.FixtureRequest,
     repository: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Bench]:
-    """Both ways to start an agent, between which nobody should see a difference."""
-    if request.param != "nursery":
+    """Both ways to start an agent, between which an agent should see no difference."""
+    if request.param != "fork server":
         before_launchers(WITHOUT, tmp_path, monkeypatch)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
     made = Bench(repository)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     made.shell("true", write=None)
-    assert len(made.children) == (request.param == "nursery")
+    assert len(made.children) == (request.param == "fork server")
     yield made
     made.close()
 
 
-only_with_one = pytest.mark.parametrize("bench", ["nursery"], indirect=True)
-#: An agent without a sandbox, in one if there can be one, and below a broker if there can be one.
+only_with_one = pytest.mark.parametrize("bench", ["fork server"], indirect=True)
+#: An agent without a sandbox, in one if possible, and below a broker if possible.
 WAYS: list[dict[str, object]] = [{"write": None}]
 if landlock.support().is_enough:
     WAYS.append({"write": ()})
@@ -138,7 +139,7 @@ def test_a_word_is_looked_for_where_the_agent_starts(bench: Bench) -> None:
     assert bench.output.read_text().split() == ["here", "bin/there", "bin/there"]
 
 
-#: What cannot be started: the command, what is special about it, and how the answer ends.
+#: Commands that cannot start: the command, its peculiarity, and the end of the answer.
 WRONG: tuple[tuple[list[str], dict[str, object], str], ...] = (
     (["no-such-agent"], {}, "[Errno 2] No such file or directory"),
     (["/"], {}, "[Errno 13] Permission denied"),
@@ -153,12 +154,12 @@ WRONG: tuple[tuple[list[str], dict[str, object], str], ...] = (
 def test_a_command_that_cannot_start_is_reported_and_leaves_nothing(bench: Bench) -> None:
     for way in WAYS:
         bench.shell("true", **way)
-        # One may come at any moment, and stay: a socket. What each of these attempts left would be
-        # more.
+        # One may come at any moment, and stay: a socket. Leftovers of each of these attempts would
+        # be more.
         before = len(_open_in(bench.pid)) + 1
         for _ in range(3):
             _start_in_vain(bench, way)
-        # Who has said how an agent ended cleans up after it, and then hears what is next.
+        # After reporting how an agent ended, the launcher cleans up, and then reads the next order.
         until(partial(_has_at_most, bench.pid, before), "all is closed")
     assert [pid for pid in bench.children if not is_running(pid)] == []
 
@@ -176,8 +177,8 @@ def _has_at_most(pid: int, descriptors: int) -> bool:
 
 
 def _open_in(pid: int) -> list[str]:
-    """What a process has open, but for the few processes whose lives it has been asked for more
-    than once: it watches them, whenever that is."""
+    """The open descriptors of a process, except those of the few processes whose lives it has
+    checked more than once: it watches them, at any time."""
     folder, found = f"/proc/{pid}/fd", []
     for name in os.listdir(folder):
         with suppress(FileNotFoundError):  # closed while we looked
@@ -185,7 +186,7 @@ def _open_in(pid: int) -> list[str]:
     return [what for what in found if what != "anon_inode:[pidfd]"]
 
 
-# When somebody is killed
+# When a process is killed
 
 
 def test_when_a_launcher_is_killed_nothing_of_it_is_left(bench: Bench, tmp_path: Path) -> None:
@@ -210,7 +211,7 @@ def _caught(function: object) -> None:
 
 
 @only_with_one
-def test_a_nursery_that_was_killed_is_replaced(bench: Bench) -> None:
+def test_a_fork_server_that_was_killed_is_replaced(bench: Bench) -> None:
     for _ in range(2):
         (fork_server,) = bench.children
         os.kill(fork_server, signal.SIGKILL)
@@ -236,7 +237,7 @@ def test_one_that_is_killed_while_it_has_an_order_is_replaced(bench: Bench) -> N
 
 
 def _reads_a_pipe(pid: int) -> bool:
-    """Whether a process stands in a call that reads, of something else than its input."""
+    """Whether a process is in a call that reads, from something other than its input."""
     try:
         number, first, *_rest = Path(f"/proc/{pid}/syscall").read_text().split()
     except (OSError, ValueError):
@@ -246,7 +247,7 @@ def _reads_a_pipe(pid: int) -> bool:
 
 
 @only_with_one
-def test_an_agent_that_kills_the_nursery_gains_nothing(bench: Bench, tmp_path: Path) -> None:
+def test_an_agent_that_kills_the_fork_server_gains_nothing(bench: Bench, tmp_path: Path) -> None:
     file = tmp_path / "pid"
     (fork_server,) = bench.children
     script = f"kill -9 {fork_server}; setsid sleep 1000 & echo $! > {file}"
@@ -256,7 +257,7 @@ def test_an_agent_that_kills_the_nursery_gains_nothing(bench: Bench, tmp_path: P
     assert bench.shell("echo well", write=None) == "well\n"
 
 
-def test_an_agent_is_started_once_even_if_the_nursery_is_killed_at_that_moment(
+def test_an_agent_is_started_once_even_if_the_fork_server_is_killed_then(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dies = "return real(number, *arguments) and os._exit(9)"
@@ -269,7 +270,7 @@ def test_an_agent_is_started_once_even_if_the_nursery_is_killed_at_that_moment(
     bench.close()
 
 
-def test_where_a_nursery_may_make_nothing_the_launcher_does_it(
+def test_where_a_fork_server_may_start_nothing_the_launcher_does_it(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before_launchers(OTHER_KERNEL.format("raise PermissionError(1, 'no')"), tmp_path, monkeypatch)
@@ -283,20 +284,22 @@ def test_where_a_nursery_may_make_nothing_the_launcher_does_it(
 SPARED = """
 from holdfast.gate.sandbox.starting.fork_client import ForkServer
 from holdfast.work.launching.descendants import kill_all
-nursery = ForkServer()
-pid = nursery.pid
-kill_all(nursery)
-say("spared", nursery.pid == pid, os.path.exists(f"/proc/{pid}"))
+fork_server = ForkServer()
+pid = fork_server.pid
+kill_all(fork_server)
+say("spared", fork_server.pid == pid, os.path.exists(f"/proc/{pid}"))
 os.kill(pid, signal.SIGKILL)
 while open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0] != "Z":
     time.sleep(0.001)
-kill_all(nursery)
-say("gone", nursery.pid, os.path.exists(f"/proc/{pid}"))
-nursery.close()
+kill_all(fork_server)
+say("gone", fork_server.pid, os.path.exists(f"/proc/{pid}"))
+fork_server.close()
 """
 
 
-def test_only_the_nursery_itself_is_spared_and_not_who_has_its_pid_next(tmp_path: Path) -> None:
+def test_only_the_fork_server_is_spared_and_not_the_next_process_with_its_pid(
+    tmp_path: Path,
+) -> None:
     with Crowd(tmp_path) as crowd:
         child = crowd.start(SPARED).done()
         assert child.words("spared") == [["True", "True"]]
@@ -328,7 +331,7 @@ def test_a_command_that_needs_a_filter_is_not_started_without_it(
     fork_server.close()
 
 
-# A new process that is held up by nobody
+# A new process that nothing holds up
 
 
 @NEEDS_LANDLOCK
@@ -336,7 +339,7 @@ def test_a_command_that_needs_a_filter_is_not_started_without_it(
 def test_an_unknown_word_is_reported_even_where_no_bytecode_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To look for it takes an import; to write what that compiles would wait for the launcher,
+    """Searching for it takes an import; writing the compiled file would wait for the launcher,
     which waits for the new process."""
     empty = f"import sys; sys.pycache_prefix = {str(tmp_path / 'cache')!r}; "
     monkeypatch.setattr(fork_client, "_PROGRAM", empty + fork_client._PROGRAM)
