@@ -252,7 +252,7 @@ begin()
 
 def kse_fight(root: Path, seconds: float, dice: random.Random, *, specs: int) -> dict[str, int]:
     """Let ours fight with one kse on each spec, killing both again and again. Two kse on one spec
-    would double-grant by themselves. Returns how often each had a lock, and how many were killed."""
+    would double-grant by themselves. Returns how often each had a lock, and the kills."""
     names = [f"s{number}" for number in range(specs)]
     made(root, ".sce", ".kiro", specs=tuple(names))
     here = Path(__file__).parent

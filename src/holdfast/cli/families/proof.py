@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from holdfast.cli.commands import FOLDER, TEXT, Command, Option
 
-_OWNER = Option("owner", "ID", "the owner of the claim, instead of the calling agent")
-_TIMEOUT = Option("timeout", "TIME", "how long the claim lasts, 1s to 1h; default as the proof, 5m")
+_OWNER = Option("owner", "ID", "the owner of the claim, instead of the caller")
+_TIMEOUT = Option(
+    "timeout", "TIME", "how long the claim lasts, 1s to 1h, instead of the proof's own"
+)
 
 COMMANDS = (
     Command("proof init", "proof_commands", "[DIR]", "create a proof in a folder, or complete one",
