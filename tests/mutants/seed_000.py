@@ -24,14 +24,14 @@ MUTANTS: list[Mutant] = [
         "a second lock takes the place of the first",
         "trees/locking/worktree_locks.py",
         """\
-        if desk.record is not None:
-            raise _expired(desk.record) if desk.is_expired else _conflict(desk.record, holder_id)
-        record = desk.issue(holder_id, lease_seconds)
-        desk.publish(record)
+        if lock.record is not None:
+            raise _expired(lock.record) if lock.is_expired else _conflict(lock.record, holder_id)
+        record = lock.issue(holder_id, lease_seconds)
+        lock.publish(record)
 """,
         """\
-        record = desk.issue(holder_id, lease_seconds)
-        desk.replace(record)
+        record = lock.issue(holder_id, lease_seconds)
+        lock.replace(record)
 """,
         (
             "tests/trees/test_seed_000_trees.py::test_seed000_01_an_exclusive_worktree_has_one_writer",
@@ -250,20 +250,20 @@ def _refuse_shared(worktree: Worktree) -> None:
         """\
     with worktree.guard():
         _check_there(worktree)
-        desk = _Desk(worktree)
-        if desk.record is not None:
-            raise _expired(desk.record) if desk.is_expired else _conflict(desk.record, holder_id)
-        record = desk.issue(holder_id, lease_seconds)
-        desk.publish(record)
+        lock = _LockFiles(worktree)
+        if lock.record is not None:
+            raise _expired(lock.record) if lock.is_expired else _conflict(lock.record, holder_id)
+        record = lock.issue(holder_id, lease_seconds)
+        lock.publish(record)
 """,
         """\
-    desk = _Desk(worktree)
-    if desk.record is not None:
-        raise _expired(desk.record) if desk.is_expired else _conflict(desk.record, holder_id)
+    lock = _LockFiles(worktree)
+    if lock.record is not None:
+        raise _expired(lock.record) if lock.is_expired else _conflict(lock.record, holder_id)
     with worktree.guard():
         _check_there(worktree)
-        record = desk.issue(holder_id, lease_seconds)
-        desk.replace(record)
+        record = lock.issue(holder_id, lease_seconds)
+        lock.replace(record)
 """,
         (
             "tests/trees/test_seed_000_trees.py::test_seed000_05_a_later_request_does_not_get_it_too",
@@ -334,13 +334,13 @@ def _refuse_shared(worktree: Worktree) -> None:
         "its holder acquires it again",
         "trees/locking/worktree_locks.py",
         """\
-        if desk.record is not None:
-            raise _expired(desk.record) if""",
+        if lock.record is not None:
+            raise _expired(lock.record) if""",
         """\
-        if desk.record is not None and desk.record.holder_id == holder_id:
-            return desk.extend(desk.record, lease_seconds)
-        if desk.record is not None:
-            raise _expired(desk.record) if""",
+        if lock.record is not None and lock.record.holder_id == holder_id:
+            return lock.extend(lock.record, lease_seconds)
+        if lock.record is not None:
+            raise _expired(lock.record) if""",
         (
             "tests/trees/test_seed_000_trees.py::test_seed000_06_acquire_on_a_live_lock_is_a_conflict_even_for_its_holder",
         ),
@@ -349,8 +349,8 @@ def _refuse_shared(worktree: Worktree) -> None:
         "000-06",
         "a live lock is said to have expired",
         "trees/locking/worktree_locks.py",
-        "raise _expired(desk.record) if desk.is_expired else _conflict(desk.record, holder_id)",
-        "raise _conflict(desk.record, holder_id) if desk.is_expired else _expired(desk.record)",
+        "raise _expired(lock.record) if lock.is_expired else _conflict(lock.record, holder_id)",
+        "raise _conflict(lock.record, holder_id) if lock.is_expired else _expired(lock.record)",
         (
             "tests/trees/test_seed_000_trees.py::test_seed000_06_acquire_on_a_live_lock_is_a_conflict_even_for_its_holder",
         ),
@@ -406,16 +406,16 @@ def _refuse_shared(worktree: Worktree) -> None:
         "an expired lock is acquired without a steal",
         "trees/locking/worktree_locks.py",
         """\
-        if desk.record is not None:
-            raise _expired(desk.record) if desk.is_expired else _conflict(desk.record, holder_id)
-        record = desk.issue(holder_id, lease_seconds)
-        desk.publish(record)
+        if lock.record is not None:
+            raise _expired(lock.record) if lock.is_expired else _conflict(lock.record, holder_id)
+        record = lock.issue(holder_id, lease_seconds)
+        lock.publish(record)
 """,
         """\
-        if desk.record is not None and not desk.is_expired:
-            raise _conflict(desk.record, holder_id)
-        record = desk.issue(holder_id, lease_seconds)
-        desk.replace(record)
+        if lock.record is not None and not lock.is_expired:
+            raise _conflict(lock.record, holder_id)
+        record = lock.issue(holder_id, lease_seconds)
+        lock.replace(record)
 """,
         (
             "tests/trees/test_seed_000_trees.py::test_seed000_07_an_expired_lock_is_acquired_only_by_stealing",
@@ -426,13 +426,13 @@ def _refuse_shared(worktree: Worktree) -> None:
         "its holder gets an expired lock back by asking",
         "trees/locking/worktree_locks.py",
         """\
-        if desk.record is not None:
-            raise _expired(desk.record) if""",
+        if lock.record is not None:
+            raise _expired(lock.record) if""",
         """\
-        if desk.is_expired and desk.own(desk.record.holder_id, None).holder_id == holder_id:
-            return desk.extend(desk.record, lease_seconds)
-        if desk.record is not None:
-            raise _expired(desk.record) if""",
+        if lock.is_expired and lock.own(lock.record.holder_id, None).holder_id == holder_id:
+            return lock.extend(lock.record, lease_seconds)
+        if lock.record is not None:
+            raise _expired(lock.record) if""",
         (
             "tests/trees/test_seed_000_trees.py::test_seed000_07_an_expired_lock_is_acquired_only_by_stealing",
         ),
@@ -442,13 +442,13 @@ def _refuse_shared(worktree: Worktree) -> None:
         "the holder revives an expired lock",
         "trees/locking/worktree_locks.py",
         """\
-        record = desk.own(holder_id, token)
-        if desk.is_expired:
+        record = lock.own(holder_id, token)
+        if lock.is_expired:
             raise _expired(record)
-        return desk.extend""",
+        return lock.extend""",
         """\
-        record = desk.own(holder_id, token)
-        return desk.extend""",
+        record = lock.own(holder_id, token)
+        return lock.extend""",
         (
             "tests/trees/test_seed_000_trees.py::test_seed000_07_not_even_its_holder_renews_an_expired_lock",
         ),
@@ -502,11 +502,11 @@ def _refuse_shared(worktree: Worktree) -> None:
         "anybody renews a lock that is there",
         "trees/locking/worktree_locks.py",
         """\
-        record = desk.own(holder_id, token)
-        if desk.is_expired""",
+        record = lock.own(holder_id, token)
+        if lock.is_expired""",
         """\
-        record = desk.record or desk.own(holder_id, token)
-        if desk.is_expired""",
+        record = lock.record or lock.own(holder_id, token)
+        if lock.is_expired""",
         ("tests/trees/test_seed_000_trees.py::test_seed000_08_only_the_holder_renews",),
     ),
     Mutant(
@@ -565,11 +565,11 @@ def _refuse_shared(worktree: Worktree) -> None:
         "a renewal is a new lock",
         "trees/locking/worktree_locks.py",
         """\
-        return desk.extend(record, lease_seconds or record.lease_seconds)
+        return lock.extend(record, lease_seconds or record.lease_seconds)
 """,
         """\
-        record = desk.issue(holder_id, lease_seconds or record.lease_seconds)
-        desk.replace(record)
+        record = lock.issue(holder_id, lease_seconds or record.lease_seconds)
+        lock.replace(record)
         return record
 """,
         ("tests/trees/test_seed_000_trees.py::test_seed000_09_a_renewal_extends_the_lease",),
@@ -730,11 +730,11 @@ def _refuse_shared(worktree: Worktree) -> None:
         "a lock is stolen before it has expired",
         "trees/locking/worktree_locks.py",
         """\
-        if not desk.is_expired:
-            raise _conflict(desk.record, holder_id, verb=""",
+        if not lock.is_expired:
+            raise _conflict(lock.record, holder_id, verb=""",
         """\
-        if desk.record is not None and desk.record.holder_id == holder_id:
-            raise _conflict(desk.record, holder_id, verb=""",
+        if lock.record is not None and lock.record.holder_id == holder_id:
+            raise _conflict(lock.record, holder_id, verb=""",
         (
             "tests/trees/test_seed_000_trees.py::test_seed000_11_nothing_is_stolen_before_it_has_expired",
             "tests/trees/test_seed_000_trees.py::test_seed000_11_not_even_a_dead_owners_lock",
@@ -774,12 +774,12 @@ def _refuse_shared(worktree: Worktree) -> None:
         "a dead owner's lock is stolen at once",
         "trees/locking/worktree_locks.py",
         """\
-        if not desk.is_expired:
-            raise _conflict(desk.record, holder_id, verb=""",
+        if not lock.is_expired:
+            raise _conflict(lock.record, holder_id, verb=""",
         """\
-        pid = desk.record.holder_id.split(":")[2] if desk.record is not None else ""
-        if not desk.is_expired and os.path.exists(f"/proc/{pid}"):
-            raise _conflict(desk.record, holder_id, verb=""",
+        pid = lock.record.holder_id.split(":")[2] if lock.record is not None else ""
+        if not lock.is_expired and os.path.exists(f"/proc/{pid}"):
+            raise _conflict(lock.record, holder_id, verb=""",
         ("tests/trees/test_seed_000_trees.py::test_seed000_11_not_even_a_dead_owners_lock",),
     ),
     Mutant(
@@ -854,10 +854,10 @@ def _refuse_shared(worktree: Worktree) -> None:
         """\
     with worktree.guard():
         _check_there(worktree)
-        desk = _Desk(worktree, steals=True)
+        lock = _LockFiles(worktree, steals=True)
 """,
         """\
-    desk = _Desk(worktree, steals=True)
+    lock = _LockFiles(worktree, steals=True)
     with worktree.guard():
         _check_there(worktree)
 """,
@@ -916,7 +916,7 @@ def _refuse_shared(worktree: Worktree) -> None:
         "000-13",
         "the thief is recorded as its own victim",
         "trees/locking/worktree_locks.py",
-        '"stolen_from": _party(desk.record)}',
+        '"stolen_from": _party(lock.record)}',
         '"stolen_from": _party(record)}',
         (
             "tests/trees/test_seed_000_trees.py::test_seed000_13_a_steal_is_in_the_audit_log_with_both_parties",
@@ -936,10 +936,10 @@ def _refuse_shared(worktree: Worktree) -> None:
         "trees/locking/worktree_locks.py",
         """\
         audit_log.append(worktree.repository, "lock_stolen", facts)
-        desk.replace(record)
+        lock.replace(record)
 """,
         """\
-        desk.replace(record)
+        lock.replace(record)
         audit_log.append(worktree.repository, "lock_stolen", facts)
 """,
         (
@@ -971,11 +971,11 @@ def _refuse_shared(worktree: Worktree) -> None:
         "anybody gives a lock back",
         "trees/locking/worktree_locks.py",
         """\
-        record = _Desk(worktree).own(holder_id, token)
+        record = _LockFiles(worktree).own(holder_id, token)
         audit_log.append""",
         """\
-        desk = _Desk(worktree)
-        record = desk.record or desk.own(holder_id, token)
+        lock = _LockFiles(worktree)
+        record = lock.record or lock.own(holder_id, token)
         audit_log.append""",
         ("tests/trees/test_seed_000_trees.py::test_seed000_14_only_the_holder_releases",),
     ),
@@ -1079,7 +1079,7 @@ def _refuse_shared(worktree: Worktree) -> None:
         "a lease that ran out is good enough for a commit",
         "trees/locking/worktree_locks.py",
         """\
-    if desk.is_expired:
+    if lock.is_expired:
         raise _expired(record)
     return record
 

@@ -84,11 +84,11 @@ def acquire(
     _refuse_shared(worktree)
     with worktree.guard():
         _check_there(worktree)
-        desk = _Desk(worktree)
-        if desk.record is not None:
-            raise _expired(desk.record) if desk.is_expired else _conflict(desk.record, holder_id)
-        record = desk.issue(holder_id, lease_seconds)
-        desk.publish(record)
+        lock = _LockFiles(worktree)
+        if lock.record is not None:
+            raise _expired(lock.record) if lock.is_expired else _conflict(lock.record, holder_id)
+        record = lock.issue(holder_id, lease_seconds)
+        lock.publish(record)
         audit_log.append(worktree.repository, "lock_acquired", _facts(worktree, record))
         return record
 
@@ -107,17 +107,17 @@ def renew(
     if lease_seconds is not None:
         checked_lease(lease_seconds)
     with worktree.guard():
-        desk = _Desk(worktree)
-        record = desk.own(holder_id, token)
-        if desk.is_expired:
+        lock = _LockFiles(worktree)
+        record = lock.own(holder_id, token)
+        if lock.is_expired:
             raise _expired(record)
-        return desk.extend(record, lease_seconds or record.lease_seconds)
+        return lock.extend(record, lease_seconds or record.lease_seconds)
 
 
 def release(worktree: Worktree, holder_id: str, *, token: int | None = None) -> LockRecord:
     """Release the holder's own lock, expired or not."""
     with worktree.guard():
-        record = _Desk(worktree).own(holder_id, token)
+        record = _LockFiles(worktree).own(holder_id, token)
         audit_log.append(worktree.repository, "lock_released", _facts(worktree, record))
         os.unlink(_record_path(worktree))
         tree_files.flush_folder(worktree.repository.path("locks"))
@@ -139,18 +139,18 @@ def steal(
     _refuse_shared(worktree)
     with worktree.guard():
         _check_there(worktree)
-        desk = _Desk(worktree, steals=True)
-        if desk.is_free:
+        lock = _LockFiles(worktree, steals=True)
+        if lock.is_free:
             raise LockNotHeldError(
                 f"worktree {worktree.name} is not locked, so there is nothing to steal",
                 hint="holdfast tree lock acquire",
             )
-        if not desk.is_expired:
-            raise _conflict(desk.record, holder_id, verb="cannot be stolen: it")
-        record = desk.issue(holder_id, lease_seconds)
-        facts = {**_facts(worktree, record), "reason": reason, "stolen_from": _party(desk.record)}
+        if not lock.is_expired:
+            raise _conflict(lock.record, holder_id, verb="cannot be stolen: it")
+        record = lock.issue(holder_id, lease_seconds)
+        facts = {**_facts(worktree, record), "reason": reason, "stolen_from": _party(lock.record)}
         audit_log.append(worktree.repository, "lock_stolen", facts)
-        desk.replace(record)
+        lock.replace(record)
         return record
 
 
@@ -160,9 +160,9 @@ def check(worktree: Worktree, holder_id: str, *, token: int | None = None) -> Lo
     Without a guard around it, the answer holds only for this moment. With a token, a lock that has
     been taken over since is `E_FENCING_MISMATCH`, whoever holds it now.
     """
-    desk = _Desk(worktree)
-    record = desk.own(holder_id, token)
-    if desk.is_expired:
+    lock = _LockFiles(worktree)
+    record = lock.own(holder_id, token)
+    if lock.is_expired:
         raise _expired(record)
     return record
 
@@ -174,7 +174,7 @@ def discard(worktree: Worktree) -> None:
     tree_files.remove(worktree.repository.path("locks", f"{worktree.id}.guard"))
 
 
-class _Desk:
+class _LockFiles:
     """The lock's files as they are inside the guard, at one reading of the clocks."""
 
     def __init__(self, worktree: Worktree, *, steals: bool = False) -> None:
