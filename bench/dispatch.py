@@ -226,7 +226,7 @@ class Line:
     def __init__(self, folder: Path, count: int) -> None:
         self.manager = LockManager.open(locks.repository(folder))
         held = [f"app/held{number}.rb" for number in range(max(1, count // 10))]
-        self.manager.acquire(holder="somebody", write_paths=held)
+        self.manager.acquire(holder="another", write_paths=held)
         self.scheduler = Scheduler(lock_manager=self.manager, slots=1)
         self.scheduler.handle("apply", lambda item, grant: None)
         orders = [

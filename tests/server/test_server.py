@@ -699,7 +699,7 @@ def test_a_server_with_a_token_answers_nothing_without_it(root: Path) -> None:
         bearer = {"Authorization": "Bearer secret-1"}
         assert ask(made, "/api/state", headers=bearer).status == 200
         assert ask(made, "/api/state", headers=own_headers(made)).status == 200
-        assert post(made, "/stop", **bearer).status == 401, "the token lets nobody decide"
+        assert post(made, "/stop", **bearer).status == 401, "a token is not enough to decide"
         assert post(made, "/stop").status == 200
 
 

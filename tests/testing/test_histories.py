@@ -176,7 +176,7 @@ def test_verify_says_yes_only_while_the_grant_is_held_and_with_its_token() -> No
     assert judged(held, back, verify("B", "g1", 7, 2, 3, False)) == "illegal"
     assert judged(held, back, verify("B", "g1", 6, 2, 3, False)) == "legal"
     assert judged(held, back, verify("B", "g1", 6, 2, 3, True)) == "illegal"
-    assert judged(verify("B", "g9", 6, 2, 3, True)) == "illegal", "nobody was given this"
+    assert judged(verify("B", "g9", 6, 2, 3, True)) == "illegal", "this was never granted"
 
 
 def test_release_and_renew_succeed_only_for_a_grant_that_has_not_ended() -> None:

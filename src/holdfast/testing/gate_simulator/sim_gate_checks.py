@@ -116,7 +116,7 @@ def _check_halted(model: GateModel, step: Step, outcome: object) -> None:
     may_not = model.may_not_write(step.key)
     if isinstance(outcome, Halted):
         if not may_not:
-            raise Broken("blocked by its retry (3)", f"{step}: not blocked, and told so")
+            raise Broken("blocked by its retry (3)", f"{step}: reported as blocked, and is not")
         if not model.is_blocked(step.key):
             model.count("halted for one above")
     elif may_not and outcome is not None:
@@ -176,7 +176,7 @@ def _check_denied(model: GateModel, step: Step, before: Before, denied: Denied) 
         lease = model.leases.get(conflict.grant_id)
         place = model.line.get(conflict.grant_id)
         if lease is None and place is None:
-            raise Broken("denied for somebody (2)", f"{step}: {conflict.holder_key} has nothing")
+            raise Broken("denied for a holder (2)", f"{step}: {conflict.holder_key} has nothing")
         if conflict.holder_key == step.key:
             raise Broken("denied for itself (2)", f"{step}")
         if (lease is not None and not model.lives(lease)) or (
@@ -244,7 +244,7 @@ def _check_start(model: GateModel, step: Step, before: Before) -> None:
             raise Broken("gone with its process (6)", f"{step}: {key}")
     for place in model.line.values():
         if session_of(place.key) == step.key and place.witness != own:
-            raise Broken("a resumed session stands in no line (5)", f"{step}: {place.paths}")
+            raise Broken("a resumed session has no ticket (5)", f"{step}: {place.paths}")
 
 
 def _check_told(model: GateModel, step: Step) -> None:
@@ -252,11 +252,11 @@ def _check_told(model: GateModel, step: Step) -> None:
     if step.kind == "prompt":
         left = [key for key in model.blocked.values() if session_of(key) == step.key]
         if left:
-            raise Broken("a prompt lets go on (3)", f"{step}: {left}")
+            raise Broken("a prompt resumes (3)", f"{step}: {left}")
     elif model.of(step.key):
         raise Broken("a failure frees everything (4)", f"{step}: {_told(model.of(step.key))}")
     elif any(place.key == step.key for place in model.line.values()):
-        raise Broken("who failed stands in no line (5)", f"{step}")
+        raise Broken("a failed agent has no ticket (5)", f"{step}")
 
 
 def _check_stop(model: GateModel, step: Step, before: Before, outcome: object) -> None:
@@ -289,7 +289,7 @@ def _check_stop(model: GateModel, step: Step, before: Before, outcome: object) -
     if not isinstance(outcome, Held):
         in_line = [place.paths for place in model.line.values() if place.key == step.key]
         if in_line:
-            raise Broken("the stopped stand in no line (5)", f"{step}: {in_line}")
+            raise Broken("a stopped agent has no ticket (5)", f"{step}: {in_line}")
     return None
 
 
@@ -344,7 +344,7 @@ def _check_notes(model: GateModel, step: Step) -> None:
             raise Broken("nothing after the end (6)", f"{step}: {left}")
     for lease in model.leases.values():
         if lease.key not in model.present and model.world.runs(lease.witness):
-            raise Broken("nothing of those who ended (4)", f"{step}: {_told([lease])}")
+            raise Broken("an ended agent has no lease (4)", f"{step}: {_told([lease])}")
 
 
 def _check_people(model: GateModel, step: Step) -> None:
@@ -353,7 +353,7 @@ def _check_people(model: GateModel, step: Step) -> None:
         freed = model.free.get(block.replace(":blocked:", ":free:"))
         is_told = freed is not None and freed.told
         if is_told != model.is_free(block):
-            raise Broken("what is free (3)", f"{step}: {block}: told {is_told}")
+            raise Broken("what is free (3)", f"{step}: {block}: reported: {is_told}")
 
 
 def compare(model: GateModel, view: View) -> None:
@@ -377,7 +377,7 @@ def compare(model: GateModel, view: View) -> None:
         # An agent that died silently may still have leases, and they may get an end.
         died = name.endswith(":limit") and session_of(key) not in model.closed
         if key not in model.present and not died:
-            raise Broken("notes (6)", f"{name} of one that has ended")
+            raise Broken("notes (6)", f"{name} of an ended agent")
     _compare_families(model, view)
 
 

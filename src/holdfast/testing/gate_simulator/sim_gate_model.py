@@ -542,7 +542,7 @@ class GateModel:
             raise Broken("names (7)", f"{name} is {self.names[name]}, and now {key}")
         if event.type == "agent_present":
             if key != step.key and key in self.heard_of:
-                raise Broken("nobody is invented (6)", f"{step} brought {key} back")
+                raise Broken("no agent is invented (6)", f"{step} brought {key} back")
             self.heard_of.add(key)
             self.present[key] = name
             self._heard_at[key] = self.now
@@ -571,7 +571,7 @@ class GateModel:
         if key != step.key or not has_failed or step.kind not in RETRIES:
             raise Broken("blocked by its retry (3)", f"{step} blocked {key}")
         if file not in self.in_the_way(key, (file,), 1 << 62):
-            raise Broken("blocked for nothing (3)", f"{step}: nobody has {file}")
+            raise Broken("blocked for nothing (3)", f"{step}: {file} is free")
         if self.is_blocked(key) and step.kind != "prompt":
             raise Broken("blocked once (3)", f"{step}")
         self.blocked[name], self._blocked_at[name] = key, self.now

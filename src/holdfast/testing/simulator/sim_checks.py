@@ -54,11 +54,11 @@ def _check_given(model: Model, ask: Ask, verb: str, grant: Grant) -> None:
     if held is None and model.owner_is_dead(ask):
         return  # it was reaped again at once
     if held is None or held.token != grant.token or held.holder != ask.holder:
-        raise Broken("fold (4)", f"{verb} {ask.id} was told of {grant}, the ledger says {held}")
+        raise Broken("fold (4)", f"{verb} {ask.id} was answered {grant}, the ledger has {held}")
     if model.has_expired(held) or model.is_idle(held):
         raise Broken("given what has ended", f"{verb} {ask.id}: {grant}")
     if verb != "ensure" and grant.id != ask.id:
-        raise Broken("one request, one grant (2)", f"{ask.id} was told of {grant.id}")
+        raise Broken("one request, one grant (2)", f"{ask.id} was answered {grant.id}")
     if not ask.footprint.covered_by(held.footprint):
         raise Broken("all or nothing (3)", f"{grant} does not cover {ask.request}")
 
@@ -68,7 +68,7 @@ def _check_refused(model: Model, ask: Ask, wanted: Footprint, verb: str, refusal
         raise Broken("ticket and grant", f"{ask.id} was refused and still waits")
     if refusal.ending is not None:
         if ask.id in model.grants:
-            raise Broken("fold (4)", f"{ask.id} is held, and told to have ended")
+            raise Broken("fold (4)", f"{ask.id} is held, and reported as ended")
         return
     if verb == "steal" and refusal.code == "E_LOCK_NOT_HELD":
         check_conflicts(model, ask, wanted, ())
@@ -113,9 +113,9 @@ def check_conflicts(
         and (held.footprint.steal_only or model.is_live(held))
     ]
     if untold and len(conflicts) < NAMED_MAX:
-        raise Broken("all conflicts are named", f"{ask.id} was not told of {untold}")
+        raise Broken("all conflicts are named", f"{ask.id} was not shown {untold}")
     if len(untold) > more:
-        raise Broken("all conflicts are counted", f"{ask.id}: {len(untold)}, told {more}")
+        raise Broken("all conflicts are counted", f"{ask.id}: {len(untold)}, counted {more}")
 
 
 def _check_holder(model: Model, ask: Ask, held: Held, conflict: ConflictInfo) -> None:
@@ -146,7 +146,7 @@ def _check_reservation(
 def _check_circle(model: Model, ask: Ask, circle: Sequence[ConflictInfo]) -> None:
     """The reported cycle leads from the requester back to itself."""
     if not circle or circle[-1].holder_key != ask.holder:
-        raise Broken("circles (12)", f"{ask.id} was told of {circle}")
+        raise Broken("circles (12)", f"{ask.id} was shown {circle}")
     if model.granted_now:
         return  # its refusal has broken the circle
     waiting = [ask.footprint.without_silent()]
@@ -159,7 +159,7 @@ def _check_circle(model: Model, ask: Ask, circle: Sequence[ConflictInfo]) -> Non
         else:
             other_footprint = other.footprint
         if not any(footprint.meets(other_footprint) for footprint in waiting):
-            raise Broken("circles (12)", f"nobody in {circle} waits for {step}")
+            raise Broken("circles (12)", f"no holder in {circle} waits for {step}")
         waiting = [
             queued.footprint
             for queued in model.tickets.values()
@@ -217,7 +217,7 @@ def check_cancelled(model: Model, id: str, grant: Grant | None) -> None:
     if id in model.tickets:
         raise Broken("ticket and grant", f"{id} was cancelled and still waits")
     if (held is not None and model.is_live(held)) != (grant is not None):
-        raise Broken("ticket and grant", f"{id} was cancelled: {grant}, the model says {held}")
+        raise Broken("ticket and grant", f"{id} was cancelled: {grant}, the model has {held}")
 
 
 def check_renewed(model: Model, id: str, outcome: Grant | Refusal) -> None:
@@ -225,7 +225,7 @@ def check_renewed(model: Model, id: str, outcome: Grant | Refusal) -> None:
     held = model.grants.get(id)
     if isinstance(outcome, Grant):
         if held is None or held.expires_at != outcome.expires_at:
-            raise Broken("fold (4)", f"{id} was renewed: {outcome}, the model says {held}")
+            raise Broken("fold (4)", f"{id} was renewed: {outcome}, the model has {held}")
     elif held is not None and model.may_renew(held):
         raise Broken("taken from a living owner (7)", f"{id}: {outcome}")
 
@@ -257,7 +257,7 @@ def check_state(model: Model, view: View, beside: LockTable) -> None:
             raise Broken("fold (4)", f"{grant} is not what was granted")
         folded = beside.grant(grant.id)
         if folded is not grant and folded != grant:
-            raise Broken("fold (4)", f"{grant}, its events say {folded}")
+            raise Broken("fold (4)", f"{grant}, its events give {folded}")
         modes: dict[str, str] = {}
         for key, mode in zip(grant.keys, grant.modes, strict=True):
             modes[key] = max(mode, modes.get(key, ""))
@@ -299,7 +299,7 @@ def _check_queue(model: Model, view: View, beside: LockTable) -> None:
         asked = queued.ask.request.without_silent()
         turns = ticket.request.grace - asked.grace
         if not 0 <= turns <= (TURNS_MAX if asked.grace else 0):
-            raise Broken("order of the queue (8)", f"{ticket} comes of age too late")
+            raise Broken("order of the queue (8)", f"the grace of {ticket} ends too late")
         if (
             ticket.arrival != queued.arrival
             or ticket.added_at != queued.added.at

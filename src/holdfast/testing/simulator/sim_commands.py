@@ -77,9 +77,9 @@ class Commands:
         time = model.time
         time.look()
         if view.now != time.now:
-            raise Broken("time (10)", f"the ledger says {view.now}, it is {time.now}")
+            raise Broken("time (10)", f"the ledger's time is {view.now}, not {time.now}")
         if view.slept != time.slept:
-            raise Broken("time (10)", f"the ledger says {view.slept} slept, it is {time.slept}")
+            raise Broken("time (10)", f"the ledger has {view.slept} slept, not {time.slept}")
         if view.head != model.head:
             raise Broken("sequence (10)", f"the last event is {view.head}, not {model.head}")
 

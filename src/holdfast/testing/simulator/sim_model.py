@@ -109,7 +109,7 @@ class Model(State):
         self._thief = ""
         for place, event in enumerate(events, 1):
             if event.at != now:
-                raise Broken("time (10)", f"{event.type} says {event.at}, it is {now}")
+                raise Broken("time (10)", f"{event.type} is at {event.at}, the time is {now}")
             if event.seq != self.before + place:
                 raise Broken("sequence (10)", f"{event.type} is {event.seq} after {self.head}")
             if repeated and place == len(events):
@@ -129,7 +129,7 @@ class Model(State):
         if events:
             self.time.bind()
         if self._thief:
-            raise Broken("steal", f"{self._thief} took a lease and did not get it")
+            raise Broken("steal", f"{self._thief} ended a lease and was not granted it")
         if self._freed:
             self._none_forgotten()
 
@@ -150,7 +150,7 @@ class Model(State):
     def _ask_of(self, data: Facts) -> Ask:
         ask = self.asks.get(data["id"])
         if ask is None:
-            raise Broken("all or nothing (3)", f"nobody asked for {data['id']}")
+            raise Broken("all or nothing (3)", f"no request has the id {data['id']}")
         request = ask.request
         if (
             tuple(data["keys"]) != request.keys
@@ -158,7 +158,7 @@ class Model(State):
             or data["holder"]["id"] != request.holder.id
             or data["ttl"] != request.ttl
         ):
-            raise Broken("all or nothing (3)", f"{data} is not what {request} asks for")
+            raise Broken("all or nothing (3)", f"{data} is not what {request} requested")
         return ask
 
     def _acquired(self, event: Event, data: Facts) -> None:
@@ -169,7 +169,7 @@ class Model(State):
         if held.token <= self.token_max:
             raise Broken("tokens grow (2)", f"{held.token} after {self.token_max}")
         if held.slept != self.time.slept:
-            raise Broken("time (10)", f"{held.id} says {held.slept} slept, not {self.time.slept}")
+            raise Broken("time (10)", f"{held.id} has {held.slept} slept, not {self.time.slept}")
         queued = self.tickets.get(ask.id)
         if ("ticket" in data) != (queued is not None):
             raise Broken("ticket and grant", f"{ask.id} had a ticket: {queued is not None}")
@@ -177,7 +177,7 @@ class Model(State):
         self._in_turn(ask, queued)
         if queued is not None:
             if self.command.id != ask.id and self.waiter_is_dead(ask):
-                raise Broken("dead waiter (9)", f"{ask.id} was granted to nobody")
+                raise Broken("dead waiter (9)", f"{ask.id} was granted, and its waiter is dead")
             self.count("hand-overs" if self.command.id != ask.id else "own looks that start")
             del self.tickets[ask.id]
         self.longest_wait = max(self.longest_wait, self.world.elapsed - ask.asked_at)
@@ -212,7 +212,7 @@ class Model(State):
                 if self.waiter_is_dead(other.ask):
                     continue
                 if ask.holder not in self.awaited(other):
-                    raise Broken("reservations (8)", f"{ask.id} passed {other.id}")
+                    raise Broken("reservations (8)", f"{ask.id} overtook {other.id}")
                 self.count("reservations passed")
             elif (
                 self.command.verb != "steal"  # a thief is not in the queue
@@ -227,9 +227,9 @@ class Model(State):
     def _holding(self, data: Facts) -> Held:
         held = self.grants.get(data["grant"])
         if held is None:
-            raise Broken("fold (4)", f"{data} is about what is not held")
+            raise Broken("fold (4)", f"{data} names no live grant")
         if "token" in data and data["token"] != held.token:
-            raise Broken("fold (4)", f"{data} has not the token {held.token}")
+            raise Broken("fold (4)", f"{data} does not have the token {held.token}")
         return held
 
     def _renewed(self, event: Event, data: Facts) -> None:
@@ -329,7 +329,7 @@ class Model(State):
     def _queued(self, data: Facts) -> Queued:
         queued = self.tickets.get(data["ticket"])
         if queued is None:
-            raise Broken("fold (4)", f"{data} is about nobody who waits")
+            raise Broken("fold (4)", f"{data} names no ticket")
         return queued
 
     def _reserved(self, event: Event, data: Facts) -> None:
