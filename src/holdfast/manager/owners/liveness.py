@@ -11,6 +11,9 @@ searched among the processes that we may read, which are those of the same user.
 only for processes that began after a call was opened (`holdfast.manager.owners.running_calls`); a
 caller that does not know the open calls treats them as plain marks.
 
+This judges processes only. A store asks `holdfast.manager.files.unfinished_edits`, for which an
+owner with half-done edits is not dead before these are undone.
+
 A descendant that cleaned its environment is not found. On macOS and other systems without a Linux
 /proc, only a missing pid proves death, a reused pid counts as alive, and marks are not searched. On
 Windows no owner can be checked.
