@@ -1,19 +1,19 @@
-"""The lease gate: before an agent writes a file it holds it, without ever hearing of locks.
+"""The lease gate: an agent holds a file before it writes it, without calling any lock command.
 
-Each file that an agent writes is a lease of its own, without an end but that of its owner. What
-is free is taken, what the agent has is kept, and what another live agent has is refused:
+Each file that an agent writes has a lease of its own, which lasts as long as its owner. A free file
+is leased, the agent's own lease is kept, and the file of another live agent is refused:
 
-    refused   a heartbeat is written, with the moment of the one retry (180 s later, exactly);
-              the agent stands in line, and its call is held open for a moment
-    in between  the agent works on something else; every attempt is answered from that record
-    it comes free  the file is the agent's at once, and it is told with its next event
-    stop      held open until the file comes free, or the retry is made
-    blocked   the retry failed: the agent is stopped, a report says who has what since when, and
-              nothing that it writes passes until a person told it to go on
+    refused         a heartbeat is written, with the time of the one retry (180 s later, exactly);
+                    the agent joins the queue, and its call is held open for a moment
+    in between      the agent works on something else; each attempt is answered from that record
+    it comes free   the file is the agent's immediately, and its next event tells it so
+    stop            held open until the file comes free, or the retry is made
+    blocked         the retry failed: the agent is stopped, a report names the owner and since when,
+                    and every edit is refused until a person lets the agent continue
 
-What is decided stands in `gate.rulebook`. Here the facts are gathered, one transaction is made for
-each event, calls are held open, and the outcome is put into words. All that is known of an agent
-beside its leases are notes in the ledger, so nothing has to run.
+The decisions are in `gate.rulebook`. This module gathers the facts, makes one transaction for each
+event, holds calls open, and puts the outcome into words. The records of an agent beside its leases
+are notes in the ledger, so no process has to run.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ if TYPE_CHECKING:
     from holdfast.manager.files.paths import Place
     from holdfast.manager.ledger import Ledger
 
-#: How long one decision may take, whatever other processes do to the ledger.
+#: How long one decision may take, however busy other processes keep the ledger.
 STORE_SECONDS = 8.0
-#: A hook that holds a call or a stop open decides for the last time so long before its time is up.
+#: A hook that holds a call or a stop open makes its last decision this long before its deadline.
 SPARE_SECONDS = 2.0
-#: So many grants are looked through for people who are at work here.
+#: How many grants are examined for people who are at work here.
 PEOPLE_AMONG = 200
 
 
@@ -89,9 +89,9 @@ class LeaseGate:
         pause: Callable[[float, Any], bool] | None = None,
         hears: bool = True,
     ) -> None:
-        """`place` says where a person finds the agent. `left`: how many seconds there are until
-        the answer must be there. `pause` waits so many seconds, or until something happens in the
-        ledger; without it nothing is held open. `hears`: the agent reads the answer's `context`."""
+        """`place` returns where a person finds the agent; `left` the seconds until the answer is
+        due. `pause` waits so many seconds, or until an event is written to the ledger; without it
+        nothing is held open. `hears`: the agent reads the answer's `context`."""
         self.manager = manager
         self.holder = holder
         self._settings = settings
@@ -108,9 +108,9 @@ class LeaseGate:
             hears=hears,
             is_writing=lambda key, keys: pending_writes.is_writing(self._root, key, keys),
         )
-        #: What was decided while the call was held open, and not said yet.
+        #: Decisions made while the call was held open, and not reported yet.
         self._earlier: list[Denied] = []
-        #: What was asked for; what of it is new has the id of its request.
+        #: The requests; a new lease has the id of its request.
         self.wanted: list[Request] = []
 
     @property
@@ -122,22 +122,22 @@ class LeaseGate:
         self.asker = self.asker.but(also=(*self.asker.also, part))
 
     def limit(self, ids: Sequence[str]) -> None:
-        """This agent is refused for these leases: those whose owners nobody here can judge have an
-        end from now, which is decided with the event."""
+        """This agent is refused for these leases: give an end to those whose owners cannot be
+        judged from here, in the same transaction."""
         from holdfast.gate.rulebook import lease_limits
 
         length = self.asker.foreign
         self.also(lambda draft, _holder: lease_limits.limit(draft, ids, length))
 
     def introduce(self) -> Holder:
-        """The agent by the name that it has, or will have with its first decision."""
+        """The agent under the name that it has, or will get with its first decision."""
         self.holder = transactions.look(
             self.manager, lambda view: event_decisions.introduced(view, self.asker)
         )
         return self.holder
 
     def decide(self, rule: Callable[[View], Decision[Any]]) -> Any:
-        """One transaction. People hear of what concerns them."""
+        """Make one transaction, and notify people of the changes that concern them."""
         end = monotonic() + min(STORE_SECONDS, self._left())
         if self._settings.notify:
             from holdfast.gate.people.notices import decide_and_tell
@@ -150,19 +150,19 @@ class LeaseGate:
         return outcome
 
     def _decide_if_needed(self, rule: Callable[[View], Decision[Any]]) -> Any:
-        """The same, without keeping others waiting when there is nothing to write."""
+        """The same, without blocking other processes when there is nothing to write."""
         end = monotonic() + min(STORE_SECONDS, self._left())
         found = transactions.look(self.manager, rule, end)
         return self.decide(rule) if found.events else found.outcome
 
     def _keep(self, passed: Passed) -> None:
-        """If others cannot tell whether this agent lives, something beside its client says so."""
+        """Start a keeper if others cannot tell whether this agent is alive."""
         if passed.is_limited:
             self._start_keeper()
 
     def keep_through_command(self) -> None:
-        """A command may run for long without a word of the agent: where another may be here that
-        cannot tell whether it lives, its leases have a keeper before that."""
+        """Start a keeper before a command, which may run for long without an event, if another
+        agent may be here that cannot tell whether this one is alive."""
         own = self.holder.witness
         if own is None:
             return
@@ -186,9 +186,9 @@ class LeaseGate:
     # Before a write
 
     def permit(self, paths: Sequence[str | Place], *, is_edit: bool = False) -> Answer:
-        """May this agent write these files, all of them or none? From now on it holds them. Without
-        a file: is it blocked? `is_edit`: its edit tool is about to write them, and until that is
-        done no lease on them is given back or goes to another agent of its session."""
+        """Lease these files to the agent, all of them or none. Without a file: whether the agent is
+        blocked. `is_edit`: its edit tool is about to write them, and until that is done no lease on
+        them is released or passes to another agent of its session."""
         wanted = self.requests(paths)
         if not wanted:
             return self.blocked() or Answer(QUIET)
@@ -214,7 +214,7 @@ class LeaseGate:
         outcome = self.decide(lambda view: event_decisions.edit(view, self.asker, wanted))
         if isinstance(outcome, Denied) and self._may_hold(outcome):
             later = self._wait(outcome, paths)
-            # In a second window of the session somebody went on: the refusal stands as it was.
+            # A second window of the session has continued: the first refusal stands.
             is_over = later is not None or self._client_is_gone()
             outcome = later if is_over else outcome
         if isinstance(outcome, Passed):
@@ -225,8 +225,8 @@ class LeaseGate:
         return self._refused(outcome)
 
     def write(self, places: Sequence[Place], *, is_left: bool = False) -> Any:
-        """May a command of this agent write these files, all of them or none? What was decided
-        (`decisions.write`); nothing is held open."""
+        """Lease these files to a command of the agent, all of them or none. Returns the outcome of
+        `event_decisions.write`; nothing is held open."""
         self.wanted = wanted = self.requests(places)
         self._settle(wanted)
         outcome = self.decide(
@@ -237,7 +237,7 @@ class LeaseGate:
         return outcome
 
     def locked_spec(self, places: Sequence[Place]) -> Answer | None:
-        """The refusal of what lies in a spec that another holder has locked."""
+        """The refusal of files in a spec that another holder has locked."""
         inside = [place.real for place in places if leads_into_spec(place.path)]
         if not inside or self.manager.tree is None:
             return None
@@ -246,7 +246,7 @@ class LeaseGate:
         return locked_specs.refusal(self.introduce(), inside)
 
     def _changed_elsewhere(self) -> str:
-        """What the agent hears of other checkouts in which its files are being changed too."""
+        """The message about other checkouts in which the agent's files are being changed too."""
         folders = (f"{self._root}/.git/worktrees", f"{self._root}/worktrees")
         if self._settings.across_worktrees != TELL or not any(map(os.path.lexists, folders)):
             return ""
@@ -255,7 +255,7 @@ class LeaseGate:
         return told(self.manager, self.holder, self.wanted)
 
     def requests(self, paths: Sequence[str | Place]) -> list[Request]:
-        """A request for each file, with what it looks like now; each path is looked up once."""
+        """A request for each file, with its present stamp; each path is looked up once."""
         places: dict[str, Place] = {}
         for path in paths:
             place = self.manager.place(path) if isinstance(path, str) else path
@@ -273,7 +273,7 @@ class LeaseGate:
         return [everywhere(self._root, request) for request in wanted]
 
     def _locked_spec(self, wanted: list[Request]) -> Answer | None:
-        """The refusal of what lies in a spec that somebody else has locked."""
+        """The refusal of requests for files in a spec that another holder has locked."""
         inside = [key for one in wanted if leads_into_spec(key := one.keys[0])]
         if not inside or self.manager.tree is None:
             return None
@@ -282,7 +282,7 @@ class LeaseGate:
         return locked_specs.refusal(self.introduce(), [f"{self._root}/{key}" for key in inside])
 
     def _settle(self, wanted: list[Request]) -> None:
-        """What a dead owner left half done is put back before somebody is refused for it."""
+        """Restore the unfinished edits of dead owners before an agent is refused for them."""
         from holdfast.manager.files.unfinished_edits import has_keepsakes, settles
 
         if not has_keepsakes(self._root):
@@ -303,16 +303,16 @@ class LeaseGate:
 
     @property
     def hold_seconds(self) -> float:
-        """How many seconds something can be held open from now on, at most."""
+        """For how many seconds from now a call can be held open, at most."""
         return self._left() - SPARE_SECONDS if self._pause is not None else 0.0
 
     def at_most(self, seconds: float) -> float:
-        """So many seconds, if there are as many before the last decision."""
+        """So many seconds, or those that are left before the last decision."""
         return max(0.0, min(seconds, self._left() - SPARE_SECONDS))
 
     def _wait(self, denied: Denied, paths: Sequence[str | Place]) -> Any:
-        """Keep the call open for a moment: what comes free meanwhile is the agent's, as its owner
-        has left it."""
+        """Hold the call open for a moment: a file that comes free meanwhile is the agent's, as its
+        owner has left it."""
         id = denied.wait.id
         until = self.manager.now() + round(
             min(self.hold_seconds, self._settings.hold_seconds) * SECOND
@@ -326,13 +326,13 @@ class LeaseGate:
         return self._held_open(denied, now, min(until, denied.wait.retry_at))
 
     def _held_open(self, denied: Denied, rule: Callable[[], Any], until: int) -> Any:
-        """Wait until a decision comes to something else; None if the client is gone."""
+        """Wait until a decision is no longer a refusal; None if the client is gone."""
         outcome: Any = denied
         from holdfast.gate.held_stops import LOOK_SECONDS, Follower
 
         follower = Follower(self.manager)
         while (left := until - self.manager.now()) > 0 and isinstance(outcome, Denied):
-            if self.hold_seconds <= 0:  # the ledger's clock is not the one that a client goes by
+            if self.hold_seconds <= 0:  # the ledger's clock differs from the client's
                 break
             self._earlier.append(outcome)
             outcome = self.a_moment_later(follower, min(left / SECOND, LOOK_SECONDS), rule)
@@ -341,8 +341,8 @@ class LeaseGate:
     def a_moment_later(
         self, follower: Follower, seconds: float, rule: Callable[[], Callable[[View], Any]]
     ) -> Any:
-        """What is decided when so long has passed, or something has happened in the ledger before;
-        None if the client is gone."""
+        """The decision after so many seconds, or after the next event in the ledger if that comes
+        first; None if the client is gone."""
         assert self._pause is not None
         self._pause(seconds, follower)
         if self._client_is_gone():
@@ -379,7 +379,7 @@ class LeaseGate:
         )
 
     def halted(self, halted: Halted) -> Answer:
-        """What an agent is told that may write nothing."""
+        """The answer to an agent that may write nothing."""
         from holdfast.gate.rulebook import agent_messages
 
         self.look_out()
@@ -387,8 +387,8 @@ class LeaseGate:
         return Answer(HALT, told, user=told, context=self.told((), halted.lapsed), report=report)
 
     def look_out(self) -> None:
-        """An agent is blocked: people who want to hear that it can go on have somebody who looks
-        for that. If that was killed, there is another."""
+        """An agent is blocked: start the lookout that notifies people when it can continue, unless
+        there is one."""
         if self._settings.notify:
             from holdfast.gate.people.notices import look_out
 
@@ -400,7 +400,8 @@ class LeaseGate:
         lapsed: Sequence[str] = (),
         known: set[str] | frozenset[str] = frozenset(),
     ) -> str:
-        """What came free for the agent while it did something else, and what it has no more."""
+        """The message about files that came free for the agent meanwhile, and files that it has
+        lost."""
         earlier = self._earlier
         lapsed = [*(path for one in earlier for path in one.lapsed), *lapsed]
         came = [*(path for one in earlier for path in one.came), *came]
@@ -414,7 +415,7 @@ class LeaseGate:
         return "\n".join([*said, *([agent_messages.lapsed(lapsed)] if lapsed else ())])
 
     def _kept(self, came: Sequence[str]) -> int | None:
-        """How long what came free is kept for the agent from now; None if that has no end."""
+        """How long files that came free stay reserved for the agent; None if without limit."""
 
         def left(view: View) -> list[int]:
             return [
@@ -428,7 +429,7 @@ class LeaseGate:
         return min(transactions.look(self.manager, left), default=None)
 
     def blocked(self) -> Answer | None:
-        """The answer to whatever this agent wants to write, if it may write nothing."""
+        """The answer to any write, if the agent may write nothing; else None."""
         from holdfast.gate.rulebook import agent_family
 
         block = transactions.look(
@@ -439,16 +440,16 @@ class LeaseGate:
     # The turns of a life
 
     def live_on(self, *, is_tail: bool = False) -> Answer:
-        """Something happened that shows that the agent is at work, or (`is_tail`) the end of
-        something that it began before."""
+        """An event showed that the agent is at work, or (`is_tail`) that earlier work of it
+        ended."""
         return self._lived(lambda view: event_decisions.live_on(view, self.asker, is_tail=is_tail))
 
     def agent_call(self) -> Answer:
-        """It is about to start a sub-agent."""
+        """The agent is about to start a sub-agent."""
         return self._lived(lambda view: event_decisions.agent_call(view, self.asker))
 
     def agent_start(self) -> Answer:
-        """It is a sub-agent that has started."""
+        """The agent is a sub-agent that has started."""
         return self._lived(lambda view: event_decisions.agent_start(view, self.asker))
 
     def _lived(self, rule: Callable[[View], Decision[Any]]) -> Answer:
@@ -459,7 +460,7 @@ class LeaseGate:
         return Answer(QUIET, context=self.told(passed.came, passed.lapsed))
 
     def prompt(self) -> Answer:
-        """The user spoke: whoever of this session was blocked may go on."""
+        """The user spoke: the session's blocked agents may continue."""
         passed, _resumed = self._decide_if_needed(
             lambda view: event_decisions.prompt(view, self.asker)
         )
@@ -467,7 +468,8 @@ class LeaseGate:
         return Answer(QUIET, context=self.told(passed.came, passed.lapsed))
 
     def session_start(self) -> Answer:
-        """The session begins, or goes on: it hears who else is at work here, and on what."""
+        """The session begins, or continues: it hears which agents are at work here, and on which
+        files."""
         passed, others, elsewhere = self.decide(
             lambda view: event_decisions.session_start(view, self.asker)
         )
@@ -486,8 +488,8 @@ class LeaseGate:
         return Answer(QUIET, user=f"holdfast: {twice}", context=f"{twice}\n{context}".strip())
 
     def stop(self, *, may_go_on: bool = False, is_alone: bool = False) -> Stop:
-        """The agent has nothing more to do, but perhaps to wait. `is_alone`: no sub-agent of it is
-        at work."""
+        """The agent has nothing more to do, but may have files to wait for. `is_alone`: none of its
+        sub-agents is at work."""
         return self.stopped(may_go_on=may_go_on, ends=False, is_alone=is_alone)
 
     def end_agent(self, *, may_go_on: bool = False) -> Stop:
@@ -495,7 +497,7 @@ class LeaseGate:
         return self.stopped(may_go_on=may_go_on, ends=True)
 
     def stopped(self, *, may_go_on: bool, ends: bool, is_alone: bool = False) -> Stop:
-        """What a stop comes to, which may be that it is held open."""
+        """Decide a stop, which may be held open."""
         from holdfast.gate.held_stops import Stop
 
         seen = self.seen()
@@ -508,7 +510,7 @@ class LeaseGate:
         return Stop(self, outcome, ends=ends)
 
     def seen(self) -> Seen:
-        """What the files of the agent look like now: those that it has, and that it waits for."""
+        """The present stamps of the agent's files: those that it has, and that it waits for."""
         key = self.holder.key
 
         def paths(view: View) -> tuple[dict[str, str], list[str]]:
@@ -524,8 +526,8 @@ class LeaseGate:
         )
 
     def end_session(self) -> Answer:
-        """The session ended: everything of all its agents is free. If it was blocked, whoever
-        started it hears so."""
+        """The session ended: all leases of its agents end. If it was blocked, the answer reports
+        that to the person or program that started it."""
         blocks = self.decide(lambda view: event_decisions.session_end(view, self.asker))
         if not blocks:
             return Answer(QUIET)
@@ -535,12 +537,12 @@ class LeaseGate:
         return Answer(HALT, told, user=told, report=blocks[0].report)
 
     def fail(self) -> None:
-        """The agent failed for good: everything of it is free, and it stands in no line."""
+        """The agent failed for good: all its leases and waits end."""
         self.decide(lambda view: event_decisions.fail(view, self.asker))
 
 
 def _at_work(view: View, others: Sequence[Presence]) -> list[tuple[str, list[str]]]:
-    """Who is at work here, and on what: the sessions of agents, and people who hold something."""
+    """The sessions of agents and the people at work here, with their files."""
     from holdfast.core import rules
 
     found: dict[str, list[str]] = {}

@@ -46,13 +46,13 @@ if TYPE_CHECKING:
     from holdfast.gate.intent import Answer
 
     class Adapter(Protocol):
-        """What each of the modules has."""
+        """The attributes of each adapter module."""
 
-        #: What `holdfast hook` and `init --client` call it.
+        #: Its name for `holdfast hook` and `init --client`.
         NAME: str
         #: The hook events to install, each with the matcher of its tools, or None for all.
         EVENTS: dict[str, str | None]
-        #: Where its hooks can stand in a repository; `init` writes to the first.
+        #: The files that can contain its hooks in a repository; `init` writes to the first.
         SETTINGS_FILES: tuple[str, ...]
         #: Whether it reads the hooks of the main checkout in any linked worktree.
         READS_MAIN_CHECKOUT: bool
@@ -65,15 +65,15 @@ if TYPE_CHECKING:
         EXEC_FORM: bool
         #: The variable that names a program in front of its shell commands; empty if it has none.
         SHELL_PREFIX: str
-        #: What the client shows while a hook of these events runs.
+        #: The text that the client shows while a hook of these events runs.
         STATUS: dict[str, str]
         #: The variable that carries the session in the environment of the agent's commands.
         MARK: str
         #: The variable that carries the folder of the session in the environment of a hook, if any.
         HOME: str
-        #: The hook events that take words to the agent which refuse nothing.
+        #: The hook events at which the client passes context on to the agent without a refusal.
         TELLS: frozenset[str]
-        #: What the user still has to do after `init`, if anything.
+        #: What the user still has to do after `init`; empty for nothing.
         TO_DO: str
 
         def read(self, data: object, env: Mapping[str, str]) -> Intent: ...
@@ -87,19 +87,19 @@ if TYPE_CHECKING:
 
 NAMES = ("claude", "codex")
 
-#: How a hook's matcher says "all tools of MCP servers": both clients name them alike.
+#: The matcher for all tools of MCP servers, which both clients name alike.
 MCP_TOOLS = f"{MCP_PREFIX}.*"
 
 TEXT_MAX = 4000
 NAME_MAX = 200
 PATH_MAX = 4096
 
-#: Said when the gate refused without a word: Codex ignores a denial that gives no reason.
+#: The reason of a refusal that has none: Codex ignores a denial without a reason.
 NO_REASON = "Holdfast refused this."
-#: Said when the gate made an agent go on without a word: a blank reason lets it stop.
+#: The reason for continuing that has none: a blank reason lets the agent stop.
 GO_ON = "Continue what you were doing."
 
-#: Shown while a call or a stop may be held open. It cannot say more: it stands in the settings.
+#: Shown while a call or a stop may be held open. It is fixed text in the settings.
 WAITING = "holdfast: waiting for a file"
 
 
@@ -117,17 +117,17 @@ def adapter(name: str) -> Adapter | None:
 
 
 def hears(intent: Intent) -> bool:
-    """Whether the agent of an intent reads the answer's `context`. That of a sub-agent which has
-    ended is read by another."""
+    """Whether the agent of an intent reads the answer's `context`. After the end of a sub-agent
+    another agent reads it."""
     found = adapter(intent.client)
     return found is not None and intent.hook in found.TELLS and intent.event != AGENT_STOP
 
 
 class Told:
-    """What every hook is told, as far as it has the right types: who, where, which event and tool.
+    """The common input of every hook, as far as it has the right types: agent, folder, event, tool.
 
-    `agent` is empty for the session's own agent. `problem` says why the agent cannot be named: a
-    lease for nobody in particular could not be told from another's.
+    `agent` is empty for the session's own agent. `problem` says why the agent cannot be identified:
+    its lease could not be distinguished from another's.
     """
 
     __slots__ = (
@@ -151,12 +151,12 @@ class Told:
         if not self.session:
             self.problem = "it names no session"
         elif not self.agent and data.get("agent_id") not in (None, ""):
-            # taken for its parent, it would write the parent's files
+            # mistaken for its parent, it could write the parent's files
             self.problem = "it names no sub-agent"
 
     def intent(self, client: str, event: str, *, problem: str = "", **more: Any) -> Intent:
-        """The intent of whoever this is. With a problem it is an edit, which is refused, or
-        nothing that the gate would act upon."""
+        """The intent of this agent. With a problem it is an edit, which is refused, or an event
+        that the gate ignores."""
         if problem and event == SHELL:
             event = EDIT
         elif problem and event != EDIT:
@@ -196,7 +196,7 @@ def text_of(data: dict[Any, Any], name: str) -> str:
 
 
 def _name(data: dict[Any, Any], name: str) -> str:
-    """A field's text if it can name something, in a ledger and to people; else nothing."""
+    """A field's text if it can be a name in a ledger and for people; else empty."""
     value = text_of(data, name)
     return value if len(value) <= NAME_MAX and value.isprintable() else ""
 
@@ -207,7 +207,7 @@ def is_path(text: str) -> bool:
 
 
 def is_broken(text: str) -> bool:
-    """Whether it has half a character in it, which no client and no file system can take."""
+    """Whether the text has a lone surrogate, which no client and no file system accepts."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -224,10 +224,10 @@ _PLAIN: dict[int, str | None] = {
 
 
 def plain(text: str) -> str:
-    """A text that any client can read and any terminal show, and no longer than `TEXT_MAX`.
+    """A text that any client can read and any terminal show, no longer than `TEXT_MAX`.
 
-    Of a longer one the middle is left out: what happened stands at its beginning, and what to do
-    next at its end."""
+    The middle of a longer text is cut: its beginning says what happened, and its end what to do
+    next."""
     if len(text) > TEXT_MAX:
         head = TEXT_MAX * 3 // 4
         text = f"{text[:head]} … {text[head + 3 - TEXT_MAX :]}"
@@ -239,17 +239,17 @@ def plain(text: str) -> str:
 
 
 def reason_of(answer: Answer, more: str = "") -> str:
-    """What an agent reads that is refused or made to go on. Never blank."""
+    """The text for an agent that is refused or made to continue. Never blank."""
     said = (answer.reason, answer.context, more)
     blank = GO_ON if answer.kind == CONTINUE else NO_REASON
     return plain("\n".join(text for text in said if text.strip())) or blank
 
 
 def telling(intent: Intent, answer: Answer, tells: frozenset[str], *, decision: str = "") -> Reply:
-    """The answer to something that is not refused, or can no longer be: words to the agent where
-    its hook `tells` it, and to the user. Nothing at all if there are none, so
-    that the client's own permissions stay in charge. Another input stands beside `decision`, for a
-    client that takes it only with one."""
+    """The reply to an event that is not refused, or can no longer be: context for the agent where
+    its hook `tells` it, and a message for the user. Empty if there is neither, so that the client's
+    own permissions decide. A changed input goes with `decision`, for a client that accepts it only
+    with one."""
     agent, user = plain(answer.context), plain(answer.user)
     if answer.kind in (DENY, HALT, CONTINUE):
         agent = reason_of(answer)
@@ -258,7 +258,7 @@ def telling(intent: Intent, answer: Answer, tells: frozenset[str], *, decision: 
     if agent and hook:
         said["hookSpecificOutput"] = {"hookEventName": hook, "additionalContext": agent}
     elif agent and answer.kind in (DENY, HALT, CONTINUE):
-        user = user or agent  # nobody would hear of it otherwise
+        user = user or agent  # or the message would be lost
     if answer.input is not None and hook:
         inner = said.setdefault("hookSpecificOutput", {"hookEventName": hook})
         inner["updatedInput"] = dict(answer.input)
@@ -270,7 +270,7 @@ def telling(intent: Intent, answer: Answer, tells: frozenset[str], *, decision: 
 
 
 def denying(reason: str, user: str, **more: Any) -> Reply:
-    """A refusal in the form that Claude Code brought up and others took over."""
+    """A refusal in the form that Claude Code introduced and others adopted."""
     said: dict[str, Any] = {
         "hookSpecificOutput": {
             "hookEventName": "PreToolUse",
@@ -285,7 +285,8 @@ def denying(reason: str, user: str, **more: Any) -> Reply:
 
 
 def going_on(answer: Answer) -> Reply:
-    """What makes an agent go on instead of stopping, in the form that both clients obey."""
+    """The reply that makes an agent continue instead of stopping, in the form that both clients
+    obey."""
     said = {"decision": "block", "reason": reason_of(answer)}
     user = plain(answer.user)
     if user:

@@ -1,13 +1,13 @@
 """Claude Code.
 
 A refusal is printed with exit code 0; together with `continue: false` it also stops the agent.
-That key alone would stop it and let the write happen, so it only ever stands beside a refusal, and
-never in the answer to another event. "allow" is never printed: it would answer the client's own
-permission dialog for the user.
+That key alone would stop the agent and let the write happen, so it is only printed with a refusal,
+and never in the answer to another event. "allow" is never printed: it would answer the client's
+own permission dialog for the user.
 
-At a stop `decision: block` makes the agent go on. A client without a person before it (`claude -p`)
-shows none of the words to its user, and nothing at all when its agent was stopped. What a hook says
-on stderr at the end of the session it passes on if the hook fails: so it hears there that it ended
+At a stop `decision: block` makes the agent continue. A client that runs unattended (`claude -p`)
+shows none of the messages to its user, and nothing at all when its agent was stopped. It prints the
+stderr of a failing hook at the end of the session: there the gate reports that the agent ended
 blocked.
 
 A command with an exit code other than 0 is a `failed` with its `command`: it may have written all
@@ -68,9 +68,9 @@ _FILES = {
 }
 _SHELLS = ("Bash", "PowerShell", "Monitor")
 _TOOLS = "|".join((*_FILES, *_SHELLS))
-#: Tools whose line may be another one, if the answer says so. All other fields must be repeated.
+#: Tools whose command line the answer may replace. All other fields must be repeated.
 REWRITES = ("Bash",)
-#: The tool that starts a sub-agent, under its names.
+#: The names of the tool that starts a sub-agent.
 _AGENTS = ("Agent", "Task")
 
 EVENTS: dict[str, str | None] = {
@@ -85,7 +85,7 @@ EVENTS: dict[str, str | None] = {
     "SessionStart": None,
     "SessionEnd": None,
 }
-#: The commands are this machine's, so they go where git does not look.
+#: The commands are valid on this machine only, so they go into the file that git ignores.
 SETTINGS_FILES: tuple[str, ...] = (".claude/settings.local.json", ".claude/settings.json")
 READS_MAIN_CHECKOUT = True
 TIMEOUT_FIELD = "timeout"
@@ -108,13 +108,13 @@ _LIVES = {
     "SessionStart": SESSION_START,
     "SessionEnd": SESSION_END,
 }
-#: Where words to the agent are taken. A stop takes them too, but the agent then goes on instead of
-#: stopping, so nothing is said there.
+#: The events whose answers may carry context. A stop accepts it too, but the agent then continues
+#: instead of stopping, so none is sent there.
 TELLS = frozenset(
     ["PreToolUse", *_AFTER, "UserPromptSubmit", "SubagentStart", "SessionStart"],
 )
 
-#: What JavaScript trims, which this client does with every path.
+#: The characters that JavaScript's trim removes; this client trims every path.
 _BLANKS = (
     "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000\ufeff"
@@ -122,7 +122,7 @@ _BLANKS = (
 
 
 def read(data: object, env: Mapping[str, str]) -> Intent:
-    """What a hook of this client was told."""
+    """The intent of an event of this client."""
     pid = _pid(env)
     if not isinstance(data, dict):
         return Intent(NAME, EDIT, "", pid=pid, problem="the input is not a JSON object")
@@ -185,8 +185,8 @@ def _tool(told: Told, data: dict[Any, Any], env: Mapping[str, str], pid: int) ->
 
 
 def _agent(told: Told, data: dict[Any, Any], pid: int) -> Intent:
-    """After the tool that runs a sub-agent. One that was halted says nothing of its end itself;
-    its parent does here. One that goes on in the background has not ended."""
+    """After the tool that runs a sub-agent. A halted sub-agent does not report its own end; its
+    parent does here. One that continues in the background has not ended."""
     response = data.get("tool_response")
     if not isinstance(response, dict) or text_of(response, "status") != "completed":
         return told.intent(NAME, OTHER, pid=pid)
@@ -198,8 +198,8 @@ def _agent(told: Told, data: dict[Any, Any], pid: int) -> Intent:
 
 
 def _is_typed(told: Told, data: dict[Any, Any]) -> bool:
-    """Whether a prompt is a person's. The client's own notices come as prompts too, and must not
-    set an agent going that waits for its user."""
+    """Whether a person wrote the prompt. The client's own notices come as prompts too, and must not
+    resume an agent that waits for its user."""
     source, prompt = text_of(data, "source"), text_of(data, "prompt")
     return (
         source in ("", "user", "sdk")
@@ -209,21 +209,21 @@ def _is_typed(told: Told, data: dict[Any, Any]) -> bool:
 
 
 def _is_attended(env: Mapping[str, str]) -> bool:
-    """Whether a person sits before the client; it says so itself."""
+    """Whether a person uses the client interactively, as it reports itself."""
     said = env.get("CLAUDE_CODE_SESSION_ATTENDED", "")
     return said != "0" if said else not env.get("CLAUDE_CODE_ENTRYPOINT", "").startswith("sdk")
 
 
 def _is_running(told: Told, data: dict[Any, Any]) -> bool:
-    """Whether a command that was answered for still runs."""
+    """Whether a command still runs although its call has ended."""
     response = data.get("tool_response")
     in_background = isinstance(response, dict) and bool(response.get("backgroundTaskId"))
     return in_background or told.fields.get("run_in_background") is True or told.tool == "Monitor"
 
 
 def _expanded(path: object, env: Mapping[str, str]) -> str | None:
-    """The path that this client makes of what its model wrote. It does so itself before it asks
-    its hooks, except where it is not sure."""
+    """The path that this client derives from its model's text. The client does so itself before it
+    calls its hooks, except where it is not sure."""
     if not isinstance(path, str):
         return None
     path = path.strip(_BLANKS)
@@ -239,14 +239,14 @@ def _pid(env: Mapping[str, str]) -> int:
 
 
 def say(intent: Intent, answer: Answer) -> Reply:
-    """What the hook prints, so that this client obeys it."""
+    """The reply that this client obeys."""
     if answer.kind not in (DENY, HALT) or intent.event not in (EDIT, SHELL, AGENT_CALL, OTHER):
-        # the end of a sub-agent is also told to its parent, after the tool that ran it
+        # its parent also reports a sub-agent's end, after the tool that ran it
         stops = intent.event in (STOP, AGENT_STOP) and intent.tool not in _AGENTS
         if answer.kind == CONTINUE and stops and not intent.is_repeated:
             return going_on(answer)
         if answer.kind == HALT and intent.event == SESSION_END and not intent.is_attended:
-            # on lines of its own, for the client puts the hook's command before it
+            # on lines of its own, because the client prints the hook's command before it
             return Reply(stderr=f"\n{plain(answer.user) or reason_of(answer)}\n", code=1)
         return telling(intent, answer, TELLS)
     reason, user = reason_of(answer), plain(answer.user)
@@ -256,7 +256,7 @@ def say(intent: Intent, answer: Answer) -> Reply:
 
 
 def outcome(data: object, path: str, old: str) -> str | None:
-    """What an edit makes of a file's text."""
+    """The text of a file after an edit; None if that cannot be known."""
     told = Told(data if isinstance(data, dict) else {})
     if told.tool == "Write":
         content = told.fields.get("content")
@@ -268,12 +268,12 @@ def outcome(data: object, path: str, old: str) -> str | None:
         if not isinstance(before, str) or not isinstance(after, str):
             return None
         if (before not in old) or (not before and old):
-            return None  # it finds more than what is spelled alike
+            return None  # the client's search is not exact
         old = old.replace(before, after, -1 if fields.get("replace_all") else 1)
     return old
 
 
 def keeps_rest(data: object) -> bool:
-    """Whether a call replaces a part of what is in its file at the write. `Write` replaces all of
-    it, and the client does not ask whether the agent has ever read it."""
+    """Whether a call replaces a part of the text that its file has at the write. `Write` replaces
+    all of it, and the client does not check whether the agent has read it."""
     return isinstance(data, dict) and Told(data).tool == "Edit"

@@ -1,14 +1,14 @@
 """Codex.
 
-Its hooks have the form of Claude Code's, with less room: beside a refusal stands nothing but words
-to the user. With `continue: false`, a key that it does not know, or a blank reason it takes the
-whole answer for a mistake, and the write happens. So it cannot be stopped from here: a halt is a
-refusal that says that it holds until somebody resumes the agent.
+Its hooks have the form of Claude Code's, with less room: a refusal may carry only a message to the
+user. With `continue: false`, an unknown key, or a blank reason Codex treats the whole answer as an
+error, and the write happens. So the gate cannot stop its agent: a halt is a refusal which says that
+it holds until a person resumes the agent.
 
-At a stop it goes on with `decision: block` and a reason that is not blank. An interruption is a
-stop as well, by its user, and has 3 seconds.
+At a stop the agent continues with `decision: block` and a reason that is not blank. An interruption
+by the user is a stop too, with a timeout of 3 seconds.
 
-It says nothing of a tool that failed, and names no process: whoever asks looks among the hook's
+Codex does not report a failed tool, and names no process: the gate looks among the hook's
 ancestors.
 """
 
@@ -58,10 +58,10 @@ NAME = "codex"
 _PATCHES = ("apply_patch", "applypatch")
 _SHELLS = ("Bash", "shell", "local_shell", "shell_command", "exec_command")
 _TOOLS = "|".join(("apply_patch", *_SHELLS))
-#: Tools whose line may be another one, if the answer says so and allows it. That allows nothing
-#: that the client's own sandbox and its user would not.
+#: Tools whose command line the answer may replace, together with "allow". That allows nothing that
+#: the client's own sandbox and its user would not.
 REWRITES = ("Bash",)
-#: How the names of the tools end that start a sub-agent.
+#: The suffix of the tools that start a sub-agent.
 _CALL = "spawn_agent"
 
 EVENTS: dict[str, str | None] = {
@@ -107,7 +107,7 @@ HALTED = (
 
 
 def read(data: object, env: Mapping[str, str]) -> Intent:
-    """What a hook of this client was told."""
+    """The intent of an event of this client."""
     if not isinstance(data, dict):
         return Intent(NAME, EDIT, "", problem="the input is not a JSON object")
     told = Told(data)
@@ -166,10 +166,10 @@ def _quoted(word: str) -> str:
 
 
 def say(intent: Intent, answer: Answer) -> Reply:
-    """What the hook prints, so that this client obeys it."""
+    """The reply that this client obeys."""
     if answer.kind not in (DENY, HALT) or intent.event not in (EDIT, SHELL, AGENT_CALL, OTHER):
         if intent.event == SESSION_END:
-            return Reply()  # it takes no answer there
+            return Reply()  # it accepts no answer there
         stops = intent.event in (STOP, AGENT_STOP)
         if answer.kind == CONTINUE and stops and not intent.is_repeated:
             return going_on(answer)
@@ -178,7 +178,7 @@ def say(intent: Intent, answer: Answer) -> Reply:
 
 
 def outcome(data: object, path: str, old: str) -> str | None:
-    """What a patch makes of a file's text."""
+    """The text of a file after a patch; None if that cannot be known."""
     from holdfast.gate.clients.patch_result import outcome as patched
 
     words = Told(data if isinstance(data, dict) else {}).fields.get("command")
@@ -187,8 +187,8 @@ def outcome(data: object, path: str, old: str) -> str | None:
 
 
 def keeps_rest(data: object) -> bool:
-    """Whether all parts of a patch change lines of a file that they find at the write. Files that
-    are added, removed or moved replace what is there."""
+    """Whether all parts of a patch change lines that they find in a file at the write. Added,
+    removed or moved files replace the existing text."""
     words = Told(data if isinstance(data, dict) else {}).fields.get("command")
     text = words if isinstance(words, str) else words[-1] if isinstance(words, list) else None
     return isinstance(text, str) and patch_files.only_updates(text)

@@ -1,11 +1,11 @@
 """Calls of MCP tools: which files are among their arguments, and whether they may be written.
 
-Both clients name such a tool `mcp__SERVER__TOOL` and tell a hook its arguments, and nothing of what
-they mean. A text counts as a path if it is absolute, a `file:` address, or relative under a name
-that says so (`path`, `files`, `destination`). Whether the tool writes only its name tells:
+Both clients name such a tool `mcp__SERVER__TOOL` and pass its arguments to a hook, without their
+meaning. A text counts as a path if it is absolute, a `file:` address, or relative under an argument
+name for paths (`path`, `files`, `destination`). Only the tool's name shows whether it writes:
 
     named for reading (`read_file`)    nothing is leased
-    named for writing (`write_file`)   files are leased; of folders decides what others hold there
+    named for writing (`write_file`)   files are leased; folders are checked for others' files
     any other                          files are leased
 
 Each call is watched like a program, whatever its tool is called: a name proves nothing.
@@ -28,7 +28,7 @@ _WRITING = frozenset([
     "make", "move", "patch", "put", "remove", "rename", "replace", "save", "set", "store", "touch",
     "truncate", "update", "write",
 ])  # fmt: skip
-#: In the name of an argument: its text is a path, also if it is relative.
+#: With one of these words in its name, an argument is a path even if it is relative.
 _PATHS = frozenset([
     "destination", "dest", "directory", "dir", "file", "filename", "filepath", "files", "folder",
     "path", "paths", "source", "src", "target", "uri",
@@ -40,7 +40,7 @@ _DEPTH_MAX = 6
 
 
 def written(tool: str, fields: object, cwd: str) -> tuple[str, ...]:
-    """What a call may write, as absolute paths; a folder ends with a slash."""
+    """The absolute paths that a call may write; a folder ends with a slash."""
     words = _words(tool.rpartition("__")[2])
     if words and words[0] in _READING:
         return ()

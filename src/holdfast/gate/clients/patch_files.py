@@ -1,10 +1,9 @@
 """The files of a patch in the form that `apply_patch` takes.
 
-It finds which files a patch would touch, the way the client's own parser finds them; it does not
-say whether the patch fits those files. A line of a file's new text can look like a header of the
-patch, and a file can be named like one, so lines are read in their place and never searched for.
-What cannot be read is None: the client might make something of it, and then nobody would know
-which files.
+This finds the files that a patch would touch, as the client's own parser finds them; it does not
+check whether the patch fits those files. A line of a file's new text can look like a header of the
+patch, and a file can be named like one, so lines are parsed in order and never searched for. A
+patch that cannot be parsed gives None: the client might apply it, to unknown files.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ MOVE = "*** Move to: "
 ENVIRONMENT = "*** Environment ID: "
 END_OF_FILE = "*** End of File"
 
-#: What the client trims. `str.strip` alone would also take the separators U+001C to U+001F, which
-#: the client leaves in a name: another file than the one that is written would be leased.
+#: The characters that the client trims. `str.strip` alone would also remove the separators U+001C
+#: to U+001F, which the client leaves in a name: the wrong file would be leased.
 BLANKS = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
@@ -29,8 +28,8 @@ _COMMANDS = ("", "apply_patch", "applypatch")
 
 
 def files(text: str) -> tuple[str, ...] | None:
-    """The files that a patch makes, changes, removes or moves (source and target), in its order
-    and once each, spelled as it spells them. None if it is no patch that can be understood."""
+    """The files that a patch creates, changes, removes or moves (source and target), in its order
+    and once each, spelled as in the patch. None if it cannot be parsed."""
     lines = inside(text.strip(BLANKS).split("\n"))
     if lines is None:
         return None
@@ -66,7 +65,7 @@ def files(text: str) -> tuple[str, ...] | None:
 
 
 def only_updates(text: str) -> bool:
-    """Whether all that a patch does is to change lines in files that are there. In doubt not."""
+    """Whether a patch only changes lines in existing files; False if unknown."""
     kinds = (ADD, DELETE, MOVE)
     return not any(line.strip(BLANKS).startswith(kinds) for line in text.split("\n"))
 
