@@ -53,13 +53,17 @@ def test_work_is_not_abandoned_where_that_cannot_be_told(dead: Witness) -> None:
     assert not is_abandoned([dead], is_dead=lambda _process: None)
 
 
-def test_the_dispatcher_that_took_the_work_up_has_it(alive: Witness, dead: Witness) -> None:
+def test_work_belongs_to_its_first_dispatcher_and_to_the_last_that_took_it_up(
+    alive: Witness, dead: Witness
+) -> None:
     def event(process: Witness | None) -> Event:
         by = None if process is None else codec.witness_to_list(process)
         return Event(1, "work_assigned", 1, {"by": by})
 
     assert dispatchers_of(event(dead), None) == [dead]
-    assert dispatchers_of(event(dead), event(alive)) == [alive]
+    assert not is_abandoned(dispatchers_of(event(dead), event(alive)))
+    assert not is_abandoned(dispatchers_of(event(alive), event(dead)))
+    assert is_abandoned(dispatchers_of(event(dead), event(dead)))
     assert dispatchers_of(event(None), None) == []
     assert dispatchers_of(None, event(alive)) == []
 

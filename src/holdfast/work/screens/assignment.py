@@ -133,11 +133,13 @@ def unfinished(manager: LockManager) -> list[str]:
 
 
 def dispatchers_of(assigned: Event | None, taken_up: Event | None) -> list[Witness]:
-    """The dispatcher that has the work now: the one that took it up last, or else the one that
-    started it. Empty if no process is recorded."""
-    newest = taken_up if taken_up is not None and assigned is not None else assigned
-    found = None if newest is None else codec.witness_from_list(newest.data.get("by"))
-    return [] if found is None else [found]
+    """The dispatchers that may have the work: the one that started it, and the one that took it up
+    last. Empty if there is no work, or no process is recorded."""
+    if assigned is None:
+        return []
+    events = [assigned] if taken_up is None else [assigned, taken_up]
+    found = [codec.witness_from_list(event.data.get("by")) for event in events]
+    return [one for one in found if one is not None]
 
 
 def forget(manager: LockManager) -> None:
