@@ -926,8 +926,8 @@ def _refuse_shared(worktree: Worktree) -> None:
         "000-13",
         "the reason is dropped",
         "cli/tree/tree_locks.py",
-        'lease_seconds=context.lease_or_default(), reason=call.text("reason") or ""',
-        "lease_seconds=context.lease_or_default()",
+        'reason=call.text("reason") or "",',
+        'reason="",',
         ("tests/trees/test_trees_commands.py::test_a_steal_by_a_command_names_the_former_holder",),
     ),
     Mutant(
@@ -1108,8 +1108,8 @@ def discard""",
         "000-16",
         "the command of a restore ignores the token",
         "cli/tree/tree_snapshots.py",
-        "worktree, context.me().id, snapshot_id, reason=reason, token=context.token(worktree),",
-        "worktree, context.me().id, snapshot_id, reason=reason,",
+        "worktree, context.caller().id, snapshot_id, reason=reason,\n            token=context.token(worktree),",
+        "worktree, context.caller().id, snapshot_id, reason=reason,",
         (
             "tests/trees/test_seed_000_trees.py::test_seed000_16_a_stale_token_ends_with_a_code_and_publishes_nothing",
         ),
@@ -1172,7 +1172,7 @@ def discard""",
         "trees/snapshots/taking.py",
         """\
         except BaseException:
-            self._take_back(intent)
+            self._roll_back(intent)
             raise
 """,
         """\
@@ -1475,7 +1475,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
         found =""",
         """\
         head = worktree.head()
-        restoring.Right(worktree, context.me().id)
+        restoring.Right(worktree, context.caller().id)
         found =""",
         (
             "tests/trees/test_seed_000_trees.py::test_seed000_20_history_needs_no_lock_and_changes_nothing",
@@ -1530,7 +1530,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
 """,
         """\
     name = checked_name(call.text("name") or restoring.new_name(snapshot_id))
-    restoring.Right(context.worktree(), context.me().id)
+    restoring.Right(context.worktree(), context.caller().id)
 """,
         (
             "tests/trees/test_seed_000_trees.py::test_seed000_21_a_safe_restore_needs_no_lock_and_makes_a_new_worktree",

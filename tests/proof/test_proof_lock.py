@@ -172,7 +172,7 @@ def test_newcomers_pass_until_a_member_has_waited_long(tmp_path: Path) -> None:
     waits, comes = Line(str(tmp_path / "line")), Line(str(tmp_path / "line"))
     waits.join()
     assert comes.may_pass()
-    waits.come_of_age()
+    waits.stop_overtaking()
     assert not comes.may_pass()
     waits.leave()
     assert comes.may_pass()
@@ -183,7 +183,7 @@ def test_the_place_of_a_process_that_dies_is_free(tmp_path: Path) -> None:
 from holdfast.proof.append_line import Line
 line = Line(sys.argv[1])
 line.join()
-line.come_of_age()
+line.stop_overtaking()
 say("in line")
 go()
 """

@@ -14,12 +14,12 @@ import pytest
 from helpers_processes import LINUX_ONLY, until
 from helpers_trees import World, picture, told, tree
 from holdfast.trees import occupants
-from holdfast.trees.locking.worktree_holders import me
+from holdfast.trees.locking.worktree_holders import caller
 
 pytestmark = LINUX_ONLY
 
 #: The holder id of `--holder ann`.
-ME = me({}, holder="ann").id
+ME = caller({}, holder="ann").id
 
 #: Stays in its folder, or has a file open or mapped, until it is ended.
 STANDS = "import time; print('there', flush=True); time.sleep(600)"

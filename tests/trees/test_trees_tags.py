@@ -15,12 +15,12 @@ from holdfast.trees import (
     TreeExistsError,
     audit_log,
 )
-from holdfast.trees.locking.worktree_holders import me
+from holdfast.trees.locking.worktree_holders import caller
 from holdfast.trees.snapshots import tags
 from holdfast.trees.snapshots.references import find
 
 #: The holder id of `--holder ann`.
-ME = me({}, holder="ann").id
+ME = caller({}, holder="ann").id
 
 
 @pytest.fixture

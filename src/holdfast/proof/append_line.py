@@ -90,7 +90,7 @@ class Line:
         """Whether no earlier member is in the line."""
         return self._place <= 1 or self._is_free(self._file(), 1, self._place - 1)
 
-    def come_of_age(self) -> None:
+    def stop_overtaking(self) -> None:
         """Let no newcomer pass any more."""
         if self._place:
             self._hold(self._file(), fcntl.F_RDLCK, _ELDERS)

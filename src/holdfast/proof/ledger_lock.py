@@ -139,19 +139,19 @@ class WriteLock:
         """Acquire the lock. Raises LockTimeoutError when it does not come free in time."""
         try:
             if self._pid != os.getpid():
-                self._sit_down()
+                self._make_seat()
             if not (self._line.may_pass() and self._try()):
                 self._wait()
         except OSError as error:
-            self._give_back()
+            self._remove_own()
             raise told(error, "acquiring the ledger's lock") from error
         except BaseException:
-            self._give_back()
+            self._remove_own()
             raise
 
     def release(self) -> bool:
         """Release the lock. False if another process had removed it meanwhile."""
-        return self._give_back()
+        return self._remove_own()
 
     def close(self) -> None:
         """Remove the seat."""
@@ -172,14 +172,14 @@ class WriteLock:
             except FileExistsError:
                 return False
             except FileNotFoundError:  # our folder was deleted, which is allowed
-                self._sit_down()
+                self._make_seat()
                 continue
             return True
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._folder.ledger)
 
     def _wait(self) -> None:
         """Queue in the line, and try when it is our turn."""
-        self._give_back()  # an interrupt may have left it with us
+        self._remove_own()  # an interrupt may have left it with us
         began = turn_since = time.monotonic()
         free_since: float | None = None
         look_at, turn = began, False
@@ -202,7 +202,7 @@ class WriteLock:
                 if now - began >= self._wait_seconds:
                     raise self._timeout()
                 if now - began >= _GRACE_SECONDS:
-                    self._line.come_of_age()
+                    self._line.stop_overtaking()
                 pause = min(_PAUSE_SECONDS + (now - turn_since) / 8, POLL_SECONDS)
                 time.sleep((pause if turn else _GLANCE_SECONDS) * random.uniform(0.5, 1))
         finally:
@@ -220,7 +220,7 @@ class WriteLock:
             agent_id=found.agent,
         )
 
-    def _give_back(self) -> bool:
+    def _remove_own(self) -> bool:
         """Remove the lock if it is the one that we created."""
         try:
             if os.lstat(self._folder.lock).st_ino != self._inode:
@@ -230,7 +230,7 @@ class WriteLock:
             return False
         return True
 
-    def _sit_down(self) -> None:
+    def _make_seat(self) -> None:
         """Create the file that the lock will be a link to."""
         seats = self._folder.make_own(SEATS)
         own = own_witness()

@@ -67,7 +67,7 @@ class LockFile:
         or `publish`."""
         path = self.path(spec_name)
         try:
-            with spec_files.Alone(os.path.dirname(path)):
+            with spec_files.FolderLock(os.path.dirname(path)):
                 data = lockfile_codec.lock_bytes(metadata)
                 replace_file(path, data, mode=0o644, durable=True)
         except OSError as error:
@@ -77,7 +77,7 @@ class LockFile:
         """Remove the lock file, whatever it contains. False if there is none."""
         path = self.path(spec_name)
         try:
-            with spec_files.Alone(os.path.dirname(path)):
+            with spec_files.FolderLock(os.path.dirname(path)):
                 return self.remove(spec_name)
         except (FileNotFoundError, NotADirectoryError):
             return False
@@ -122,7 +122,7 @@ class LockFile:
             )
         return f"{self.specs_dir}/{spec_name}/{NAME}"
 
-    def alone(self, spec_name: str) -> spec_files.Alone:
+    def alone(self, spec_name: str) -> spec_files.FolderLock:
         """One process at a time at the lock of a spec. Raises SpecNotFoundError if the spec is not
         a folder; a link does not count, because its target has other names too."""
         folder = os.path.dirname(self.path(spec_name))
@@ -132,7 +132,7 @@ class LockFile:
                 hint="holdfast spec status lists what is locked; a spec is a folder",
                 spec=spec_name,
             )
-        return spec_files.Alone(folder)
+        return spec_files.FolderLock(folder)
 
     def has_spec(self, spec_name: str) -> bool:
         """Whether the spec has a folder; a link does not count."""

@@ -56,7 +56,7 @@ class MachineIdentifier:
     def _make(self, patience: Patience) -> None:
         folder = os.path.dirname(self._file)
         os.makedirs(folder, exist_ok=True)
-        with spec_files.Alone(folder):
+        with spec_files.FolderLock(folder):
             seen = spec_files.look(self._file)
             if seen is None:
                 spec_files.publish(

@@ -268,7 +268,7 @@ def set_aside(path: str, seen: Seen, label: str) -> str | None:
     return None
 
 
-class Alone:
+class FolderLock:
     """One process at a time in a folder, by an advisory lock on the folder itself.
 
     The kernel releases it when the process ends, however that happens. Raises FileNotFoundError
@@ -338,14 +338,14 @@ class Alone:
             self._descriptor = -1
 
 
-class AloneAtAll:
+class FolderLocks:
     """One process at a time in several folders, entered in the given order."""
 
     __slots__ = ("_entered", "_folders")
 
-    def __init__(self, folders: Sequence[Alone]) -> None:
+    def __init__(self, folders: Sequence[FolderLock]) -> None:
         self._folders = tuple(folders)
-        self._entered: list[Alone] = []
+        self._entered: list[FolderLock] = []
 
     def __enter__(self) -> None:
         try:

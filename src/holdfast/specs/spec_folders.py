@@ -7,7 +7,7 @@ that have the spec, by one process at a time, which enters them in a fixed order
 from __future__ import annotations
 
 from holdfast.specs.lockfile import LockFile, Patience, lock_in
-from holdfast.specs.spec_files import AloneAtAll
+from holdfast.specs.spec_files import FolderLocks
 from holdfast.specs.spec_holders import HolderNotes
 
 TYPE_CHECKING = False
@@ -37,7 +37,7 @@ class Home:
         self.notes.forget(spec_name)
         return False
 
-    def take_back(self, spec_name: str, lock: LockMetadata) -> None:
+    def withdraw(self, spec_name: str, lock: LockMetadata) -> None:
         """Remove exactly this lock."""
         if self.files.has(spec_name, lock):
             self.files.remove(spec_name)
@@ -56,9 +56,9 @@ class FoundLock:
         self.noted: Final = home.notes.read(spec_name, lock)
 
 
-def alone(homes: Sequence[Home], spec_name: str) -> AloneAtAll:
+def alone(homes: Sequence[Home], spec_name: str) -> FolderLocks:
     """One process at a time at all locks of a spec."""
-    return AloneAtAll([home.files.alone(spec_name) for home in homes])
+    return FolderLocks([home.files.alone(spec_name) for home in homes])
 
 
 def found_locks(homes: Sequence[Home], spec_name: str) -> list[FoundLock]:

@@ -234,7 +234,7 @@ class SpecLocks:
             for at, home in enumerate(places):
                 if not home.put(spec_name, lock, holder):
                     for before in places[:at]:
-                        before.take_back(spec_name, lock)
+                        before.withdraw(spec_name, lock)
                     return None
         return LockResult(True, lock=lock) if self._settled(places, spec_name, lock) else None
 
@@ -248,7 +248,7 @@ class SpecLocks:
             if not stands:
                 with alone(places, spec_name):
                     for home in places:
-                        home.take_back(spec_name, lock)
+                        home.withdraw(spec_name, lock)
         return stands
 
     def _stands(self, places: Sequence[Home], spec_name: str, lock: LockMetadata) -> bool:

@@ -19,7 +19,7 @@ from holdfast.manager.owners import variables
 from holdfast.trees import worktrees
 from holdfast.trees.errors import NoTreeError, TreeAccessError
 from holdfast.trees.locking.lock_records import moment
-from holdfast.trees.locking.worktree_holders import Me, me
+from holdfast.trees.locking.worktree_holders import Caller, caller
 from holdfast.trees.progress_reports import SILENT, Progress
 from holdfast.trees.repository import LEASE_SECONDS_DEFAULT, Repository
 from holdfast.trees.snapshots import references
@@ -77,9 +77,9 @@ class TreeContext:
         """The worktree that the caller is in."""
         return worktrees.around(repository, self.folder)
 
-    def me(self) -> Me:
+    def caller(self) -> Caller:
         """The caller."""
-        return me(os.environ, holder=self.call.text("holder"))
+        return caller(os.environ, holder=self.call.text("holder"))
 
     def word(self, what: str) -> str:
         """The one word that the command takes."""

@@ -48,20 +48,20 @@ def run(call: Call) -> int:
         finally:
             keeper.stop()
             if taken and not keeper.lost:
-                _give_back(worktree, record)
+                _release(worktree, record)
 
 
 def _lock(context: TreeContext, worktree: Worktree) -> tuple[LockRecord, dict[str, str], bool]:
     """The lock for the command, the command's extra variables, and whether to release the lock."""
-    me = context.me()
+    caller = context.caller()
     state = worktree_locks.status(worktree)
-    if state.record is not None and state.record.holder_id == me.id:
+    if state.record is not None and state.record.holder_id == caller.id:
         record = worktree_locks.renew(
-            worktree, me.id, token=context.token(worktree), lease_seconds=context.lease()
+            worktree, caller.id, token=context.token(worktree), lease_seconds=context.lease()
         )
         return record, {}, False
     given = context.call.text("holder")
-    id = me.id
+    id = caller.id
     variables: dict[str, str] = {}
     if given is None:
         holder, variables = runner_holder(f"tree-run-{os.urandom(4).hex()}")
@@ -137,7 +137,7 @@ def _run(call: Call, environment: dict[str, str], signals: SignalRelay, keeper: 
     return NOT_HELD if keeper.lost else code
 
 
-def _give_back(worktree: Worktree, record: LockRecord) -> None:
+def _release(worktree: Worktree, record: LockRecord) -> None:
     """Release the lock. The command has ended, so an error is only reported."""
     try:
         worktree_locks.release(worktree, record.holder_id, token=record.fencing_token)

@@ -56,7 +56,7 @@ def snapshot(call: Call) -> int:
         )
     with ending_well():
         made = taking.take(
-            worktree, context.me().id, " ".join(call.words),
+            worktree, context.caller().id, " ".join(call.words),
             consistency=call.text("consistency") or QUIESCED, token=context.token(worktree),
             engine=call.text("engine") or "", progress=context.progress(),
         )  # fmt: skip
@@ -173,8 +173,9 @@ def _restore_in_place(context: TreeContext, text: str) -> int:
         _tell_occupants(inside)
     with ending_well():
         made = restoring.in_place(
-            worktree, context.me().id, snapshot_id, reason=reason, token=context.token(worktree),
-            engine=call.text("engine") or "", progress=context.progress(),
+            worktree, context.caller().id, snapshot_id, reason=reason,
+            token=context.token(worktree), engine=call.text("engine") or "",
+            progress=context.progress(),
         )  # fmt: skip
     degraded = made.degraded.some if made.degraded else []
     told = occupants.tell(

@@ -159,7 +159,7 @@ def remove(call: Call) -> int:
     with ending_well():
         worktree_removal.remove(
             worktree,
-            context.me().id,
+            context.caller().id,
             token=context.token(worktree),
             force=call.flag("force"),
             progress=context.progress(),

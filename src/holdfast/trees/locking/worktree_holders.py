@@ -14,7 +14,7 @@ from holdfast.core.model import Holder
 from holdfast.manager.owners.identity import Self, whoami
 
 
-class Me:
+class Caller:
     """The caller: the id that records use, and how it was determined."""
 
     __slots__ = ("how", "id")
@@ -24,10 +24,10 @@ class Me:
         self.how = how
 
 
-def me(environ: Mapping[str, str], *, holder: str | None = None) -> Me:
+def caller(environ: Mapping[str, str], *, holder: str | None = None) -> Caller:
     """The caller of this command, or the holder that it names."""
     found: Self = whoami(environ, holder=holder)
-    return Me(holder_id(found.holder), found.how)
+    return Caller(holder_id(found.holder), found.how)
 
 
 def holder_id(holder: Holder) -> str:

@@ -109,7 +109,7 @@ def create(
             with kernel_calls.undisturbed():
                 _give_name(building, repository.place(name), name)
         except BaseException:
-            _take_back(repository, intent)
+            _roll_back(repository, intent)
             raise
         _close(repository, intent, "worktree_created", created_facts(intent))
     return Restored(worktrees.find(repository, name), snapshot, degraded)
@@ -162,7 +162,7 @@ def in_place(
                 right.check()
                 _exchange(building, worktree.path)
         except BaseException:
-            _take_back(repository, intent)
+            _roll_back(repository, intent)
             raise
         progress.begin("clean up")
         try:
@@ -255,7 +255,7 @@ def _taken(name: str) -> TreeExistsError:
     )
 
 
-def _take_back(repository: Repository, intent: Intent) -> None:
+def _roll_back(repository: Repository, intent: Intent) -> None:
     with kernel_calls.undisturbed():
         try:
             settle(repository, intent)

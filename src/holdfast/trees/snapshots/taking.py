@@ -109,7 +109,7 @@ class _Publishing:
                 self._progress.end()
             fields = self._publish(account)
         except BaseException:
-            self._take_back(intent)
+            self._roll_back(intent)
             raise
         try:
             audit_log.append(self._repository, "snapshot_published", published_facts(fields))
@@ -194,7 +194,7 @@ class _Publishing:
             "degraded": {"count": account.degraded.count, "entries": account.degraded.some},
         }
 
-    def _take_back(self, intent: Intent) -> None:
+    def _roll_back(self, intent: Intent) -> None:
         """Find out whether it had become visible; finish it or remove every trace."""
         from holdfast.trees.locking.intent_recovery import settle
 
