@@ -1,7 +1,7 @@
 """Seeded bugs of the gate: each breaks its rulebook in one small way, as `mutants` does the core.
 
-Each names what the simulation of the gate should find. Where the broken code raises by itself, that
-is a catch as well.
+Each names the check that should fail in the simulation of the gate. If the broken code raises by
+itself, that counts too.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def mutant(patches: Callable[[], list[Patch]]) -> Callable[[], list[Patch]]:
 
 
 def _nothing(*_given: Any, **_named: Any) -> None:
-    """Instead of something that changes the ledger."""
+    """Replaces a function that changes the ledger."""
 
 
 # Stops and rest
@@ -60,7 +60,7 @@ def rest_goes_on() -> list[Patch]:
 
 @mutant
 def a_start_is_work() -> list[Patch]:
-    """A session that is compacted, or only looked at, does not rest any more. Caught by (4)."""
+    """A session that is compacted, or only viewed, no longer rests. Caught by (4)."""
     begin = sessions.begin
 
     def waking(life: Life) -> None:
@@ -72,7 +72,7 @@ def a_start_is_work() -> list[Patch]:
 
 @mutant
 def resumed_at_work() -> list[Patch]:
-    """A session that goes on in a new process does not rest until it works. Caught by (4)."""
+    """A session that continues in a new process does not rest until it works. Caught by (4)."""
 
     def restless(life: Life) -> None:
         sessions._rebind(life)
@@ -83,7 +83,7 @@ def resumed_at_work() -> list[Patch]:
 
 @mutant
 def second_window_takes_over() -> list[Patch]:
-    """A session that is opened a second time goes on there, and the first one rests. Caught by
+    """A session that is opened a second time continues there, and the first one rests. Caught by
     (4)."""
     return [(sessions, "elsewhere", _nothing), (sessions, "_is_gone", _is_another)]
 
@@ -94,19 +94,19 @@ def _is_another(life: Life, witness: Witness | None) -> bool:
 
 @mutant
 def stop_frees_what_was_changed() -> list[Patch]:
-    """At a stop everything is free at once. Caught by (4)."""
+    """A stop frees everything immediately. Caught by (4)."""
     return [(agent_stop, "is_unchanged", lambda grant, seen: True)]
 
 
 @mutant
 def unchanged_rests_too() -> list[Patch]:
-    """What was never changed is not free at a stop. Caught by (4)."""
+    """A stop does not free unchanged files. Caught by (4)."""
     return [(agent_stop, "is_unchanged", lambda grant, seen: False)]
 
 
 @mutant
 def no_stamp_is_no_change() -> list[Patch]:
-    """A file of which nobody knows what it looked like counts as unchanged. Caught by (4)."""
+    """A file without a stamp counts as unchanged. Caught by (4)."""
     return [
         (
             agent_stop,
@@ -166,7 +166,7 @@ def rest_is_taken_back() -> list[Patch]:
 
 @mutant
 def stopped_stay_in_line() -> list[Patch]:
-    """Who stops keeps its place in line, and gets what it does not want any more. Caught by (5)."""
+    """A stopped agent keeps its ticket, and gets a file that it no longer wants. Caught by (5)."""
     return [(Life, "leave_lines", _nothing)]
 
 
@@ -194,7 +194,7 @@ def retry_at_once() -> list[Patch]:
 
 @mutant
 def retry_never() -> list[Patch]:
-    """A retry that is due is put off for ever. Caught by (2) or (7)."""
+    """A retry that is due is postponed forever. Caught by (2) or (7)."""
 
     def never(life: Life, wait: Wait, wanted: Sequence[Request]) -> Any:
         conflicts = contention.settle(life, wait)
@@ -206,7 +206,7 @@ def retry_never() -> list[Patch]:
 
 @mutant
 def blocked_without_a_conflict() -> list[Patch]:
-    """A retry fails though nobody has the file. Caught by (3)."""
+    """A retry fails although the file is free. Caught by (3)."""
 
     def failing(life: Life, wait: Wait, *, stops: bool = True) -> Any:
         conflicts = list(contention.settle(life, wait))
@@ -224,7 +224,7 @@ def blocked_without_a_conflict() -> list[Patch]:
 
 @mutant
 def blocked_may_write() -> list[Patch]:
-    """A blocked agent writes on. Caught by (3)."""
+    """A blocked agent continues to write. Caught by (3)."""
     edit = Life.edit
 
     def forgiving(self: Life, wanted: Sequence[Request]) -> Any:
@@ -236,7 +236,7 @@ def blocked_may_write() -> list[Patch]:
 
 @mutant
 def prompt_resumes_nobody() -> list[Patch]:
-    """A new prompt lets no blocked agent go on. Caught by (3)."""
+    """A new prompt resumes no blocked agent. Caught by (3)."""
     resume = event_decisions.resume
 
     def deaf(draft: Draft, by: str, *, key: str = "", start: str = "gate:@") -> list[Block]:
@@ -247,7 +247,7 @@ def prompt_resumes_nobody() -> list[Patch]:
 
 @mutant
 def any_event_resumes() -> list[Patch]:
-    """A blocked agent goes on by itself. Caught by (3)."""
+    """A blocked agent resumes by itself. Caught by (3)."""
     wake_up = Life.wake_up
 
     def eager(self: Life, *, is_tail: bool = False) -> None:
@@ -261,7 +261,7 @@ def any_event_resumes() -> list[Patch]:
 
 @mutant
 def answered_without_a_look() -> list[Patch]:
-    """Before the retry nobody looks whether the owner lives. Caught by (2)."""
+    """Before the retry the owner's life is not checked. Caught by (2)."""
     again = contention.again
 
     def blind(life: Life, wait: Wait, wanted: Sequence[Request]) -> Any:
@@ -281,7 +281,7 @@ def refused_without_a_place() -> list[Patch]:
 
 @mutant
 def back_in_its_old_place() -> list[Patch]:
-    """Who left the line passes those who stand there when it tries again. Caught by (5)."""
+    """An agent that left the queue overtakes the others when it retries. Caught by (5)."""
     back_in_line = contention.back_in_line
 
     def pushing(life: Life, wait: Wait, denied: Any) -> Any:
@@ -296,7 +296,7 @@ def back_in_its_old_place() -> list[Patch]:
 
 @mutant
 def every_attempt_is_a_denial() -> list[Patch]:
-    """An attempt in between writes another heartbeat, and stands in line twice. Caught by (2)."""
+    """An earlier retry writes another heartbeat and a second ticket. Caught by (2)."""
     return [(contention, "again", _nothing)]
 
 
@@ -335,12 +335,12 @@ def denial_is_half_done() -> list[Patch]:
     return [(Life, "done", torn)]
 
 
-# What people hear
+# Notices to people
 
 
 @mutant
 def free_by_what_ended() -> list[Patch]:
-    """What was ended counts as free, whoever has it now. Caught by (3)."""
+    """The file of an ended lease counts as free, even if another agent has it. Caught by (3)."""
 
     def hasty(draft: Draft) -> None:
         ended = [event.subject for event in draft.events if event.type == "lock_released"]
@@ -354,7 +354,7 @@ def free_by_what_ended() -> list[Patch]:
 
 @mutant
 def the_dead_block_for_ever() -> list[Patch]:
-    """Whoever looks out for people does not look whether owners live. Caught by (3)."""
+    """The lookout for people does not check whether owners live. Caught by (3)."""
 
     def held(draft: Draft, block: Block) -> Any:
         return list(draft.scopes([block.file], []))
@@ -364,7 +364,7 @@ def the_dead_block_for_ever() -> list[Patch]:
 
 @mutant
 def people_are_told_again() -> list[Patch]:
-    """What people were told is forgotten. Caught by (3)."""
+    """Notices to people are forgotten. Caught by (3)."""
 
     def forgetful(view: View) -> Decision[Any]:
         draft = Draft(view)
@@ -383,14 +383,14 @@ def people_are_told_again() -> list[Patch]:
 
 @mutant
 def handed_over_for_ever() -> list[Patch]:
-    """What came free for somebody never lapses. Caught by (4)."""
+    """A hand-over never lapses. Caught by (4)."""
     enqueue = Draft.enqueue
     return [(Draft, "enqueue", lambda self, request: enqueue(self, request.but(ttl=None)))]
 
 
 @mutant
 def used_and_still_lapsing() -> list[Patch]:
-    """What was handed over and is used keeps its end. Caught by (1)."""
+    """A handed-over file that is used keeps its end. Caught by (1)."""
 
     def lapsing(life: Life, stamps: Mapping[str, str], wanted: Any = ()) -> None:
         for wait in list(life.known.handed):
@@ -403,13 +403,13 @@ def used_and_still_lapsing() -> list[Patch]:
 
 @mutant
 def the_line_is_passed() -> list[Patch]:
-    """Nobody heeds those who stood in line before. Caught by (5)."""
+    """Earlier tickets are ignored. Caught by (5)."""
     return [(conflicts, "reservations_in_the_way", lambda draft, request, arrival=0: [])]
 
 
 @mutant
 def nothing_is_handed_over() -> list[Patch]:
-    """What comes free waits for somebody to ask. Caught by (5)."""
+    """A released file is not handed over. Caught by (5)."""
     forget = lambda draft: draft.freed.clear()  # noqa: E731
     return [
         (module, "hand_over", forget)
@@ -422,7 +422,7 @@ def nothing_is_handed_over() -> list[Patch]:
 
 @mutant
 def blocked_agents_write_through_others() -> list[Patch]:
-    """What one starts that is blocked may write. Caught by (3)."""
+    """A sub-agent of a blocked agent may write. Caught by (3)."""
 
     def own(view: View | Draft, holder: Holder, known: Known | None = None) -> Block | None:
         blocks = (known or agent_records.known(view, holder.key)).blocks
@@ -433,7 +433,7 @@ def blocked_agents_write_through_others() -> list[Patch]:
 
 @mutant
 def children_of_the_blocked_stop_too() -> list[Patch]:
-    """Agents that were at work before the one above them was blocked may not write. Caught by
+    """Agents that were at work before their parent was blocked may not write. Caught by
     (3)."""
     block_of = agent_family.block_of
 
@@ -445,7 +445,7 @@ def children_of_the_blocked_stop_too() -> list[Patch]:
 
 @mutant
 def blocked_agents_start_others() -> list[Patch]:
-    """One that is blocked is not kept from starting an agent. Caught by (3)."""
+    """A blocked agent may start another agent. Caught by (3)."""
 
     def careless(view: View, asker: Asker) -> Decision[Any]:
         life = Life(view, asker)
@@ -458,13 +458,13 @@ def blocked_agents_start_others() -> list[Patch]:
 
 @mutant
 def files_of_a_child_go_free() -> list[Patch]:
-    """What a sub-agent changed is nobody's when it ends. Caught by (4)."""
+    """The changed files of a sub-agent are free when it ends. Caught by (4)."""
     return [(handover, "move", lambda life, grant, holder: life.draft.end(grant, "lock_released"))]
 
 
 @mutant
 def files_go_to_siblings() -> list[Patch]:
-    """A sub-agent gets what another one of the session has. Caught by (4)."""
+    """A sub-agent gets the files of another one of the session. Caught by (4)."""
 
     def everybody(view: View | Draft, holder: Holder) -> list[str]:
         session = display_names.session_key(holder)
@@ -475,7 +475,7 @@ def files_go_to_siblings() -> list[Patch]:
 
 @mutant
 def parent_is_invented() -> list[Patch]:
-    """What a sub-agent changed goes up to a session that has ended. Caught by (6)."""
+    """The changed files of a sub-agent pass to a session that has ended. Caught by (6)."""
 
     parent = agent_stop._parent
 
@@ -494,13 +494,13 @@ def parent_is_invented() -> list[Patch]:
 
 @mutant
 def children_of_the_ended_are_forgotten() -> list[Patch]:
-    """Who has ended is still the parent of those that it started. Caught by (4)."""
+    """An ended agent remains the parent of its sub-agents. Caught by (4)."""
     return [(agent_family, "ended", _nothing)]
 
 
 @mutant
 def stranger_for_a_parent() -> list[Patch]:
-    """A call that nobody followed makes its agent the parent of the next. Caught by (4)."""
+    """A call without a sub-agent makes its agent the parent of the next one. Caught by (4)."""
     return [(agent_family, "CALL_LASTS", 1 << 60)]
 
 
@@ -509,7 +509,7 @@ def stranger_for_a_parent() -> list[Patch]:
 
 @mutant
 def end_of_a_session_forgets_the_line() -> list[Patch]:
-    """A session that ended still stands in line. Caught by (6)."""
+    """An ended session keeps its tickets. Caught by (6)."""
     leave_line = Life.leave_line
 
     def staying(self: Life, wait: Wait, why: str) -> None:
@@ -542,19 +542,19 @@ class _Own(Draft):
 
 @mutant
 def notes_outlive_the_session() -> list[Patch]:
-    """What was remembered of an agent stays after its end. Caught by (6)."""
+    """The notes about an agent remain after its end. Caught by (6)."""
     return [(agent_records, "end_all", _nothing)]
 
 
 @mutant
 def failure_frees_nothing() -> list[Patch]:
-    """Who failed keeps its files. Caught by (4)."""
+    """A failed agent keeps its files. Caught by (4)."""
     return [(Life, "free", _nothing)]
 
 
 @mutant
 def commit_frees_everything() -> list[Patch]:
-    """A commit frees all that the agent has, changed or not. Caught by (4)."""
+    """A commit frees all files of the agent, even those outside it. Caught by (4)."""
     commit = event_decisions.commit
 
     def generous(view: View, ids: Sequence[str], is_writing: Any) -> Decision[Any]:
@@ -592,12 +592,12 @@ def what_is_about_to_be_written_goes_down() -> list[Patch]:
     return [(handover, "hand_down", hasty)]
 
 
-# Those abroad
+# Owners on other hosts
 
 
 @mutant
 def unknown_owners_have_no_end() -> list[Patch]:
-    """A lease whose owner cannot be judged lasts for ever. Caught by (4)."""
+    """A lease whose owner cannot be judged never ends. Caught by (4)."""
     return [(lease_limits, "limit", _nothing)]
 
 
@@ -609,7 +609,7 @@ def signs_renew_nothing() -> list[Patch]:
 
 @mutant
 def bury_the_unknown() -> list[Patch]:
-    """Who cannot be judged is taken for dead. Caught by (4)."""
+    """An owner that cannot be judged counts as dead. Caught by (4)."""
     is_dead = Draft.is_dead
 
     def buried(self: Draft, witness: Witness | None, marks: tuple[str, ...] = ()) -> bool:
@@ -620,7 +620,7 @@ def bury_the_unknown() -> list[Patch]:
 
 @mutant
 def nobody_is_dead() -> list[Patch]:
-    """Who died keeps its files. Caught by (2)."""
+    """A dead agent keeps its files. Caught by (2)."""
     return [(Draft, "is_dead", lambda self, witness, marks=(): False)]
 
 
@@ -629,11 +629,11 @@ def nobody_is_dead() -> list[Patch]:
 
 @mutant
 def names_by_first_digits() -> list[Patch]:
-    """A name is the beginning of an id, whoever else has it. Caught by (7)."""
+    """A name is the beginning of an id, even if another agent has it. Caught by (7)."""
     return [(display_names, "_shortest", lambda view, start, name, key: f"{start}{name[:4]}")]
 
 
 @mutant
 def names_may_be_shared() -> list[Patch]:
-    """A name is the end of an id, whoever else has it. Caught by (7)."""
+    """A name is the end of an id, even if another agent has it. Caught by (7)."""
     return [(display_names, "_shortest", lambda view, start, name, key: f"{start}{name[-4:]}")]

@@ -1,4 +1,4 @@
-"""Seeded bugs: each breaks the real code in one small way, for as long as its `with` block lasts.
+"""Seeded bugs: each breaks the real code in one small way, during its `with` block.
 
 They show that the simulator can fail. Each names the invariant that should catch it; where the
 broken code raises by itself, that is a catch as well.
@@ -47,8 +47,8 @@ class Mutant:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """The code is broken inside. Not for two threads at once."""
-        draft._reached.clear()  # what is remembered was worked out by the other code
+        """Inside, the code is broken. Not for several threads."""
+        draft._reached.clear()  # the cached values come from the other code
         try:
             with patched(self._patches()):
                 yield
@@ -58,7 +58,7 @@ class Mutant:
 
 @contextmanager
 def patched(patches: list[Patch]) -> Iterator[None]:
-    """Other values under these names, for a while."""
+    """Other values under these names, temporarily."""
     with ExitStack() as undo:
         for owner, name, value in patches:
             undo.callback(setattr, owner, name, owner.__dict__[name])
@@ -84,13 +84,13 @@ def everywhere(original: Any, value: Any) -> list[Patch]:
 
 @mutant
 def skip_liveness() -> list[Patch]:
-    """Nobody is ever found dead. Caught by (6)."""
+    """No owner is ever found dead. Caught by (6)."""
     return [(Draft, "is_dead", lambda self, witness, marks=(): False)]
 
 
 @mutant
 def bury_the_unknown() -> list[Patch]:
-    """Who cannot be judged is taken for dead. Caught by (7)."""
+    """An owner that cannot be judged counts as dead. Caught by (7)."""
     is_dead = Draft.is_dead
     return [
         (
@@ -103,14 +103,14 @@ def bury_the_unknown() -> list[Patch]:
 
 @mutant
 def forget_descendants() -> list[Patch]:
-    """Who is dead is dead, whatever its descendants do. Caught by (7)."""
+    """A dead owner is dead, even if its descendants live. Caught by (7)."""
     is_dead = Draft.is_dead
     return [(Draft, "is_dead", lambda self, witness, marks=(): is_dead(self, witness))]
 
 
 @mutant
 def one_answer_per_process() -> list[Patch]:
-    """Two holders of one process are taken for dead together. Caught by (7)."""
+    """Two holders of one process count as dead together. Caught by (7)."""
 
     def is_dead(self: Draft, witness: Witness | None, marks: tuple[str, ...] = ()) -> bool | None:
         if witness is None:
@@ -125,7 +125,7 @@ def one_answer_per_process() -> list[Patch]:
 
 @mutant
 def serve_the_dead() -> list[Patch]:
-    """Tickets are served whether anybody waits or not. Caught by (9)."""
+    """Tickets are served even if their waiters are dead. Caught by (9)."""
     return everywhere(conflicts.waiter_is_dead, lambda draft, ticket: False)
 
 
@@ -134,7 +134,7 @@ def serve_the_dead() -> list[Patch]:
 
 @mutant
 def reuse_token() -> list[Patch]:
-    """A token is issued twice while the wall clock stands behind. Caught by (2)."""
+    """A token is issued twice while the wall clock is behind. Caught by (2)."""
     granted = draft.granted
     return everywhere(
         granted, lambda view, request, last_token: granted(view, request, last_token - 1)
@@ -142,7 +142,7 @@ def reuse_token() -> list[Patch]:
 
 
 class _Wallless:
-    """A view whose wall clock stands at zero."""
+    """A view whose wall clock is at zero."""
 
     def __init__(self, view: View) -> None:
         self.now = view.now
@@ -177,7 +177,7 @@ def partial_grant() -> list[Patch]:
 
 @mutant
 def second_grant() -> list[Patch]:
-    """A request whose answer was lost is granted once more. Caught by (2)."""
+    """A request whose answer was lost is granted again. Caught by (2)."""
     acquire = rules.acquire
 
     def forgetful(view: View, request: Request, *, wait: bool, again: bool = True) -> Decision[Any]:
@@ -188,7 +188,7 @@ def second_grant() -> list[Patch]:
 
 @mutant
 def same_name_same_holder() -> list[Patch]:
-    """Holders are told apart by their name instead of their key. Caught by (1)."""
+    """Holders are distinguished by name instead of key. Caught by (1)."""
     original = conflicts.grants_in_the_way
 
     def by_name(draft: Draft, request: Request) -> Conflicts:
@@ -225,7 +225,7 @@ def overlap_by_text() -> list[Patch]:
 
 @mutant
 def forget_ancestors() -> list[Patch]:
-    """Nobody looks whether a folder above is held. Caught by (1)."""
+    """The folders above a path are not checked. Caught by (1)."""
     return [(keys, "ancestors", lambda key: [])]
 
 
@@ -296,7 +296,7 @@ def renew_shortens() -> list[Patch]:
 
 @mutant
 def sleep_uses_up_leases() -> list[Patch]:
-    """Who slept with the machine finds its lease expired. Caught by (7)."""
+    """Time asleep with the machine counts against a lease. Caught by (7)."""
     return everywhere(conflicts.expiry, lambda draft, grant: grant.expires_at)
 
 
@@ -312,12 +312,12 @@ def wall_clock() -> list[Patch]:
     return everywhere(ledger_time.ledger_time, wall)
 
 
-# Giving back and checking
+# Releasing and verifying
 
 
 @mutant
 def release_another() -> list[Patch]:
-    """Giving back one grant ends another of the same holder. Caught by (7)."""
+    """The release of one grant ends another of the same holder. Caught by (7)."""
     release = rules.release
 
     def wrong(view: View, id: str, holder_key: str | None) -> Decision[Any]:
@@ -367,13 +367,13 @@ def verify_without_token() -> list[Patch]:
 
 @mutant
 def forget_waiters() -> list[Patch]:
-    """What comes free is handed to nobody. Caught by (9)."""
+    """A released file is handed to no waiter. Caught by (9)."""
     return everywhere(wait_line.hand_over, lambda draft: draft.freed.clear())
 
 
 @mutant
 def ignore_reservations() -> list[Patch]:
-    """Everybody passes reservations. Caught by (8)."""
+    """Every request overtakes reservations. Caught by (8)."""
     return everywhere(conflicts.reservations_in_the_way, lambda draft, request, arrival=0: [])
 
 
@@ -390,7 +390,7 @@ def last_come_first_served() -> list[Patch]:
 
 @mutant
 def reserve_at_once() -> list[Patch]:
-    """Every ticket is a reservation from the beginning. Caught by (8)."""
+    """Every ticket is a reservation from the start. Caught by (8)."""
     return [(Ticket, "ripe_at", property(lambda self: self.added_at))]
 
 
@@ -402,7 +402,7 @@ def blind_to_circles() -> list[Patch]:
 
 @mutant
 def every_refusal_is_news() -> list[Patch]:
-    """Who tries again and again fills the ledger. Caught by (11)."""
+    """Repeated attempts fill the ledger. Caught by (11)."""
     emit = Draft.emit
 
     def talkative(
@@ -422,7 +422,7 @@ def endless_patience() -> list[Patch]:
 
 @mutant
 def somebody_else() -> list[Patch]:
-    """Anybody may give back anything. Caught by (7)."""
+    """Every holder may release every grant. Caught by (7)."""
     release = rules.release
 
     def careless(view: View, id: str, holder_key: str | None) -> Decision[Any]:
