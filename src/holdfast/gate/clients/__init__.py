@@ -1,17 +1,17 @@
-"""The clients: one small file each, which reads what its hooks are told and says what it obeys.
+"""The clients: one small module each, which parses a hook's input and prints what its client obeys.
 
 An adapter is a module with `NAME`, `read`, `say`, `outcome`, `TELLS` and the facts that `init`
-needs. Only the one that is asked for is imported, because every hook pays for what it loads.
+needs. Only the requested one is imported, because every hook pays for what it loads.
 
-`read` never raises, whatever the JSON: a mutating call that it cannot understand becomes an edit
-with a `problem`, which the gate refuses; anything else becomes "other". `say` has one duty above
-all: a refusal must have the form that its client obeys, because every other output, an exit code
-or a key too many lets the write happen. `outcome` says what an edit makes of a file's text, as far
-as that can be known: for the few files of which an agent may change a part. `keeps_rest` says
-whether an edit is made from what is in its files at the write, so that it undoes no change of
-another holder, whenever the agent has read them.
+`read` never raises, whatever the JSON: a writing call that it cannot parse becomes an edit with a
+`problem`, which the gate refuses; anything else becomes "other". `say` has one duty above all: a
+refusal must have the form that its client obeys, because any other output, exit code or additional
+key lets the write happen. `outcome` returns the text of a file after an edit, as far as that can be
+known: for the few files of which an agent may change a part. `keeps_rest` returns whether an edit
+is applied to the text that its files have at the write, so that it undoes no change of another
+holder, whenever the agent has read them.
 
-Here is what the adapters share. Clients of another form share nothing of it but the names.
+This module has what the adapters share. Clients of another form share nothing of it but the names.
 
     claude         Claude Code
     codex          Codex

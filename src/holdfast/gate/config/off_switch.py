@@ -1,8 +1,8 @@
-"""Whether the gate of a repository is switched off, by whom and why.
+"""Whether the gate of a repository is switched off, by which person and why.
 
-A file says so, `.holdfast/off`: its being there counts, whatever is in it, so that a person can
-also make it by hand and nothing in it can break a hook. Off means that hooks let everything pass
-and say so. It is kept from agents by asking for a person where it is switched, not by the file.
+The switch is a file, `.holdfast/off`: its existence counts, not its contents, so that a person can
+also create it by hand and no contents can break a hook. Off means that hooks let everything pass
+and report so. Only a person may run the commands that switch; the file itself is not protected.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SIZE_MAX = 1 << 16
 
 
 class Off(Value):
-    """That the gate is off. What nobody wrote down is empty."""
+    """The record of a gate that is off. Fields that were not recorded are empty."""
 
     __slots__ = ("at", "by", "reason")
 
@@ -41,12 +41,12 @@ class Off(Value):
 
 
 def file_of(root: str) -> str:
-    """The file that says so."""
+    """The file that is the switch."""
     return f"{root}/{LEDGER_FOLDER}/{NAME}"
 
 
 def switched_off(root: str) -> Off | None:
-    """How it came that the gate is off, or None if it is on. Never raises."""
+    """The record if the gate is off, None if it is on. Never raises."""
     try:
         with open(file_of(root), "rb") as stream:
             found = loads(stream.read(_SIZE_MAX).decode().strip())
@@ -55,7 +55,7 @@ def switched_off(root: str) -> Off | None:
     except NotADirectoryError:
         return None
     except (OSError, ValueError, RecursionError):
-        # What cannot be read is there all the same, unless the folder itself is closed to us.
+        # An unreadable file exists all the same, unless the folder itself is closed to us.
         return Off() if os.path.lexists(file_of(root)) else None
     fields = found if isinstance(found, dict) else {}
     by, at, reason = (fields.get(name) for name in ("by", "at", "reason"))
@@ -63,7 +63,7 @@ def switched_off(root: str) -> Off | None:
 
 
 def switch_off(root: str, off: Off) -> None:
-    """Switch it off. The folder `.holdfast` is there."""
+    """Switch the gate off. The folder `.holdfast` must exist."""
     from holdfast.manager.files.replace_file import replace_file
 
     text = dumps({"by": off.by, "at": off.at, "reason": off.reason}) + "\n"
@@ -72,7 +72,7 @@ def switch_off(root: str, off: Off) -> None:
 
 
 def switch_on(root: str) -> bool:
-    """Switch it on. False if it was."""
+    """Switch the gate on. False if it was on already."""
     try:
         os.unlink(file_of(root))
     except FileNotFoundError:

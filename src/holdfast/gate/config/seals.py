@@ -1,13 +1,14 @@
-"""Whether what switches the gate was changed behind its back, by a stat of each file.
+"""Whether another program changed the files that control the gate, found by a stat of each file.
 
-A script can write the clients' settings and `.holdfast/off` as it likes where no sandbox is around
-it. So `.holdfast/seals` has what each of them looked like when Holdfast itself last wrote or looked
-at it: one line each, with the file's identity and a digest of what in it is ours. At every event
-the files are compared with that. Only one that differs is read, and only if our part of it differs
-is the user told: clients write their settings too, for permissions and the like.
+A script outside a sandbox can write the clients' settings and `.holdfast/off`. So `.holdfast/seals`
+records the state of each file when Holdfast itself last wrote or checked it: one line each, with
+the file's identity and a digest of our part of it. At every event the files are compared with the
+seals. Only a file that differs is read, and the user is warned only if our part differs: clients
+write their settings too, for permissions and the like.
 
-What this does not promise: that a change is told if no event follows it. A client that was started
-with settings without our hooks has none. And a script that writes the seals too is not found out.
+What this does not promise: a change is not reported if no event follows it. A client that was
+started with settings without our hooks sends none. And a script that writes the seals too is not
+detected.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 #: As in `gate.door`, which looks for it first.
 FILE = ".holdfast/seals"
 OFF = ".holdfast/off"
-#: What clients read in a repository and what can switch hooks off there.
+#: The files that clients read in a repository and that can disable hooks there.
 SETTINGS = (
     ".claude/settings.local.json", ".claude/settings.json", ".codex/hooks.json",
     ".codex/config.toml",
@@ -36,7 +37,7 @@ CHANGED = "switch_changed"
 
 
 def changed(root: str) -> list[str]:
-    """The files that are not as they were; none where nothing was sealed."""
+    """The files whose state differs from their seal; empty where nothing was sealed."""
     try:
         file = os.open(f"{root}/{FILE}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -57,8 +58,8 @@ def changed(root: str) -> list[str]:
 
 
 def notice(root: str, names: Iterable[str]) -> dict[str, str]:
-    """What was done to files that are not as they were, by their names: only where that matters.
-    They are sealed as they are now, so it is told once."""
+    """A sentence on each changed file, by its name, where the change matters. The files are sealed
+    again in their present state, so each change is reported once."""
     known = _sealed(root)
     told = {}
     for name in names:
@@ -70,7 +71,7 @@ def notice(root: str, names: Iterable[str]) -> dict[str, str]:
 
 
 def seal_all(root: str) -> None:
-    """Take the switch and the settings of all checkouts for right."""
+    """Accept the present state of the switch and of the settings of all checkouts."""
     from holdfast.manager.files.checkouts import linked
 
     names = [OFF]
@@ -80,8 +81,8 @@ def seal_all(root: str) -> None:
 
 
 def seal(root: str, names: Iterable[str]) -> None:
-    """Take these files as they are now for right. Never raises: a gate that cannot remember tells
-    again."""
+    """Accept the present state of these files. Never raises: a gate that cannot record it reports
+    the change again."""
     known = _sealed(root)
     for name in names:
         known[name] = (_look(f"{root}/{name}"), _digest(root, name))
@@ -103,7 +104,7 @@ def seal_off(root: str) -> None:
 
 
 def unseal(root: str) -> None:
-    """Nothing is guarded any more."""
+    """Remove all seals: the repository is no longer guarded."""
     try:
         os.unlink(f"{root}/{FILE}")
     except FileNotFoundError:
@@ -138,7 +139,8 @@ def _look(path: str) -> str:
 
 
 def _digest(root: str, name: str) -> str:
-    """What of a file switches the gate: two files with the same digest do the same."""
+    """The digest of the part of a file that controls the gate: files with the same digest have the
+    same effect."""
     path = f"{root}/{name}"
     if name == OFF:
         return _ABSENT if _look(path) == _ABSENT else "off"

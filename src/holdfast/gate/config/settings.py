@@ -1,6 +1,6 @@
-"""The settings of a repository: `holdfast.toml` at its root, and what holds without one.
+"""The settings of a repository: `holdfast.toml` at its root, and the defaults without one.
 
-    notify = []              # a command that is told when an agent is blocked, or can go on
+    notify = []              # a command that is started when an agent is blocked, or can continue
 
     [gate]
     shell = "lease"          # around shell commands: lease (where the kernel can), guard or off
@@ -19,12 +19,12 @@
     [work]                   # how agents are sent out: read in `holdfast.work.screens.layout`, not
     here
 
-What is misspelled is an error that names the line, never a default that somebody believes to have
-changed. A hook cannot stop for that, so it asks for `lenient`: then whatever is right counts, the
-rest has its default, and `problem` says what to tell people.
+A misspelled key is an error that names the line, never a silent default. A hook cannot fail for
+that, so it passes `lenient`: then the valid settings apply, the rest has its default, and `problem`
+is the message for people.
 
-A hook reads this each time. Without a file that costs one failed `open`, and nothing that reads one
-is imported (`gate.settingsfile`).
+A hook reads this each time. Without a file that costs one failed `open`, and the parser
+(`gate.config.settings_file`) is not imported.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 FILE = "holdfast.toml"
 LEASE = "lease"
 GUARD = "guard"
-#: What `lease` was called before.
+#: The earlier name of `lease`.
 ENFORCE = "enforce"
 OFF = "off"
 SHELL_CHOICES = (LEASE, GUARD, ENFORCE, OFF)
-#: Programs that need what no command below a broker has: other rights, mounts, namespaces, a
-#: listener of their own; and those that have their writes done by a program elsewhere.
+#: Programs that need what no command below a broker has: other privileges, mounts, namespaces, a
+#: listener of their own; and programs whose writes are made by a process elsewhere.
 LEASE_EXCEPT = (
     "sudo", "doas", "su", "pkexec", "mount", "umount", "fusermount", "fusermount3", "unshare",
     "nsenter", "chroot", "bwrap", "flatpak", "docker", "podman", "nerdctl", "buildah", "apptainer",
@@ -52,25 +52,25 @@ LEASE_EXCEPT = (
 TELL = "tell"
 REFUSE = "refuse"
 ACROSS_CHOICES = (TELL, REFUSE, OFF)
-#: The table that is not read here, and the first word of those below it.
+#: The table that is not read here, and the first part of the names of its subtables.
 WORK = "work"
 
-#: How long before its client gives up a hook gives up by itself, for a client that loses its
-#: patience lets the write happen.
+#: A hook gives up by itself this long before its client's timeout, because a client that times out
+#: lets the write happen.
 MARGIN_SECONDS = 10
 
-#: More than this was not meant to be settings.
+#: A larger file cannot be meant as settings.
 SIZE_MAX = 1 << 18
 
 
 class SettingsError(InvalidInput):
-    """Settings that cannot be meant. The fields say which `file`, `line` and `key`."""
+    """Invalid settings. The fields are `file`, `line` and `key`."""
 
     code = "E_SETTINGS"
 
 
 class Settings(Value):
-    """What a repository has set. `problem` is empty unless something was wrong and let pass."""
+    """The settings of a repository. `problem` is empty unless an error was tolerated."""
 
     __slots__ = (
         "across_worktrees", "foreign_seconds", "hold_seconds", "idle_seconds", "lease_except",
@@ -108,7 +108,7 @@ class Settings(Value):
 
     @property
     def deadline_seconds(self) -> int:
-        """After how long a hook answers, whatever it has found out by then."""
+        """The time within which a hook answers in any case."""
         return self.timeout_seconds - MARGIN_SECONDS
 
     @classmethod
@@ -125,7 +125,7 @@ class Settings(Value):
 
     @classmethod
     def of(cls, file: str, text: str | None, *, lenient: bool = False) -> Settings:
-        """What the text of a file sets; None if there is no file. Raises as `load`."""
+        """The settings from a file's text; None if there is no file. Raises as `load`."""
         if text is None:
             return cls()
         from holdfast.gate.config.settings_file import found_in

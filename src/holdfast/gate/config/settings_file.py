@@ -1,9 +1,8 @@
-"""What a settings file sets, and everything that can be wrong with it.
+"""The parser of the settings file, and its errors.
 
-A file of plain lines is read here, because the standard library's reader takes longer to import
-than a hook has. That one is asked as soon as a line is anything but plain, so both always mean the
-same. The tables of `[work]`, with their long prompts, are no concern of a hook: it passes over
-them, right or wrong.
+A file of plain lines is parsed here, because importing the standard library's parser takes longer
+than a hook has. As soon as one line is not plain, that parser reads the file, so both always agree.
+The tables of `[work]`, with their long prompts, do not concern a hook: it skips them, valid or not.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
 
 
 def found_in(file: str, text: str) -> tuple[dict[str, Any], list[SettingsError]]:
-    """The fields that a file's text rightly sets, and an error for each that it does not. Raises
-    SettingsError for what cannot be read at all."""
+    """The valid fields in a file's text, and an error for each invalid one. Raises SettingsError
+    for a text that cannot be parsed at all."""
     tables = plain_tables(text)
     if tables is None:
         tables = toml_tables(file, text)
@@ -36,11 +35,11 @@ def found_in(file: str, text: str) -> tuple[dict[str, Any], list[SettingsError]]
     return checked(file, text, tables, KEYS)
 
 
-# What is set, and what may be
+# Keys and their values
 
 
 def number(least: float, most: float, *, whole: bool = False) -> Any:
-    """Whether a value is a number from `least` to `most`, as a question to ask."""
+    """A check whether a value is a number from `least` to `most`."""
 
     def check(value: object) -> bool:
         kinds = int if whole else (int, float)
@@ -55,10 +54,10 @@ def _is_texts(value: object) -> bool:
     )
 
 
-#: What stands above all tables, in `KEYS`.
+#: The name in `KEYS` for the keys above all tables.
 TOP = ""
 
-#: Each table's keys: the field that one sets, whether a value can be meant, and what can.
+#: The keys of each table: the field that a key sets, a check of its value, and the valid values.
 KEYS: dict[str, Keys] = {
     TOP: {
         "notify": ("notify", _is_texts, 'a command, such as ["notify-send", "Holdfast"]'),
@@ -88,7 +87,7 @@ KEYS: dict[str, Keys] = {
 def checked(
     file: str, text: str, tables: dict[str, Any], keys: dict[str, Keys]
 ) -> tuple[dict[str, Any], list[SettingsError]]:
-    """The fields that are rightly set, and an error for each that is not."""
+    """The valid fields, and an error for each invalid one."""
     found: dict[str, Any] = {}
     problems: list[SettingsError] = []
     top = keys.get(TOP, {})
@@ -120,13 +119,13 @@ def checked(
 
 
 def shown(value: object) -> str:
-    """A value as it is quoted to whoever wrote it."""
+    """A value as it is quoted in an error."""
     told = ascii(value) if not isinstance(value, bool) else str(value).lower()
     return told if len(told) <= 60 else f"{told[:57]}..."
 
 
 def wrong(file: str, text: str, table: str, key: str, problem: str, meant: str) -> SettingsError:
-    """The error about one key: what is wrong with it, and what it could be."""
+    """The error about one key: the problem, and the valid values."""
     line = _line_of(text, table, key)
     where = f"{os.path.basename(file)}, line {line}" if line else os.path.basename(file)
     name = f"{table}.{key}" if table else key
@@ -139,8 +138,8 @@ def wrong(file: str, text: str, table: str, key: str, problem: str, meant: str) 
 
 
 def _line_of(text: str, table: str, key: str) -> int:
-    """In which line a key is set, or else the table or value around it, as far as that can be
-    seen; 0 if it cannot."""
+    """The line that sets a key, or else that of the table or value around it; 0 if it cannot be
+    found."""
     wanted = f"{table}.{key}" if table else key
     inside, around, around_at, is_prose = "", "", 0, False
     for number, line in enumerate(text.split("\n"), 1):
@@ -165,7 +164,7 @@ def _line_of(text: str, table: str, key: str) -> int:
 
 
 def toml_tables(file: str, text: str) -> dict[str, Any]:
-    """What a text sets, by the standard library's reader. Raises SettingsError."""
+    """The tables of a text, by the standard library's parser. Raises SettingsError."""
     import tomllib
 
     try:
@@ -184,10 +183,11 @@ _BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 
 
 def plain_tables(text: str) -> dict[str, Any] | None:
-    """What a file of plain lines sets: numbers, words and lists of words, in tables or above them.
+    """The tables of a file of plain lines: numbers, words and lists of words, in tables or above
+    them.
 
-    None if any line is more than that, whether it is right or wrong: then it is not for us to say.
-    What is set for `[work]` is left out, and may be what it likes.
+    None if any line is more than that, valid or not: then the other parser decides. `[work]` is
+    left out, and may contain anything.
     """
     tables: dict[str, Any] = {}
     values = tables
@@ -219,10 +219,10 @@ def plain_tables(text: str) -> dict[str, Any] | None:
 
 
 def _without_work(text: str) -> str | None:
-    """The text without the tables of `[work]`; None if it cannot be seen where those end.
+    """The text without the tables of `[work]`; None if their end cannot be determined.
 
-    Only a text of several lines can contain a line that looks like the head of a table and is
-    none, so those are the only values to look at.
+    Only a multi-line string can contain a line that looks like the head of a table and is not, so
+    only those values are examined.
     """
     kept: list[str] = []
     inside = False

@@ -1,7 +1,7 @@
-"""Agents at the command line, by the names that the ledger knows them by.
+"""Agents at the command line, under the names that the ledger has for them.
 
-What an agent's commands take is the agent's, as its edits are: it is found by its key. The name is
-what people read, so it is the one that they have read before.
+Locks that an agent's commands take belong to the agent, as its edits do: it is found by its key.
+People read its name, so it is the name that they have read before.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def known_as(manager: LockManager, holder: Holder) -> Holder:
-    """A holder by the name that it has in a ledger, or would get there."""
+    """A holder under the name that it has in a ledger, or would get there."""
     if not _is_agent(holder):
         return holder
     return transactions.look(manager, lambda view: _named(Draft(view), holder, manager))
 
 
 def introduced(manager: LockManager, holder: Holder) -> Holder:
-    """The same, and the ledger knows it from now on: for one who takes something."""
+    """The same, and record the name in the ledger: for a holder that takes a lock."""
     if not _is_agent(holder):
         return holder
 
@@ -40,7 +40,7 @@ def introduced(manager: LockManager, holder: Holder) -> Holder:
 
 
 def _is_agent(holder: Holder) -> bool:
-    """Whether it is an agent of which the ledger can have heard."""
+    """Whether the holder is an agent that can have a name in the ledger."""
     return bool(holder.client and holder.session)
 
 

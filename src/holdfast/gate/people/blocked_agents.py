@@ -1,7 +1,7 @@
-"""Agents that were stopped because a retry failed: which, by whom, and how they go on.
+"""Agents that were stopped because a retry failed: which, by which holder, and how they continue.
 
-That one is blocked is a note in the ledger with the whole report, so it outlives the session: it
-is there until somebody has read it and says that the agent may go on.
+A block is a note in the ledger with the whole report, so it outlives the session: it stays until a
+person has read it and lets the agent continue.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def blockers(manager: LockManager) -> list[Block]:
-    """What blocks which agent, oldest first, with the reports."""
+    """The blocks of all agents, oldest first, with the reports."""
     return transactions.look(manager, agent_records.blocks)
 
 
 def resume(manager: LockManager, by: str, *, agent: str = "") -> list[dict[str, Any]]:
-    """Blocked agents may go on: all of them, or one by its name or key. What had blocked them."""
+    """Let blocked agents continue: all of them, or one by its name or key. Returns the reports."""
     from holdfast.gate.people.notices import decide_and_tell
 
     found = decide_and_tell(manager, lambda view: event_decisions.let_go_on(view, by, agent))

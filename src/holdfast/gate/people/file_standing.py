@@ -1,8 +1,7 @@
-"""How agents stand towards files at one moment, for people: who has what, who waits, who is
-blocked.
+"""The states of agents towards files at one moment, for people: holders, waiting agents, blocks.
 
-The states are those of `rulebook.states`; a file that is free concerns no agent and is not listed.
-`status`, `top`, the page and the metrics show what is found here, in the same words.
+The states are those of `rulebook.file_states`; a free file concerns no agent and is not listed.
+`status`, `top`, the page and the metrics show these in the same words.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from holdfast.core.view import View
     from holdfast.gate.rulebook.agent_records import Block, Everybody, Wait
 
-# What there is to say beside the state.
+# Details beside the state.
 RESTS = "rests"
 HANDED = "handed over"
 HELD = "stop held"
@@ -106,7 +105,7 @@ class Standing(Value):
         return self.said
 
     def is_overdue(self, now: int) -> bool:
-        """Whether the retry could have been made, and was not."""
+        """Whether the retry is due and has not been made."""
         return self.retry_at is not None and now >= self.retry_at
 
     def to_data(self, now: int) -> dict[str, Any]:
@@ -132,8 +131,8 @@ def countdown(microseconds: int) -> str:
 
 
 def standings(view: View, grants: Iterable[Grant] | None = None) -> list[Standing]:
-    """How each agent stands towards each file that concerns it. `grants` are those that are live,
-    if that is known already."""
+    """The state of each agent towards each file that concerns it. `grants` are the live ones, if
+    the caller knows them already."""
     draft = Draft(view)
     if grants is None:
         grants = [grant for grant in view.grants() if not fate(draft, grant)]
@@ -156,11 +155,11 @@ def standings(view: View, grants: Iterable[Grant] | None = None) -> list[Standin
 
 
 def _is_waited_for(draft: Draft, everybody: Everybody, wait: Wait) -> bool:
-    """Whether there is still an agent that waits, and something that it waits for."""
+    """Whether the agent of a wait is alive, and still waits for its files."""
     presence = everybody.present.get(wait.key)
     if wait.handed or (presence is not None and draft.is_dead(presence.witness) is True):
         return False
-    # What was handed over and has lapsed before the retry is waited for no more.
+    # A file that was handed over and has lapsed before the retry is no longer waited for.
     given = draft.grant(wait.ticket) if wait.ticket else None
     has_lapsed = isinstance(given, Ending) or (given is not None and bool(fate(draft, given)))
     return not has_lapsed or draft.now >= wait.retry_at
@@ -203,7 +202,7 @@ def _stops(everybody: Everybody, key: str, now: int) -> bool:
 
 
 def _files(grant: Grant) -> Iterable[str]:
-    """What a lease lets its owner write."""
+    """The files that a lease lets its owner write."""
     covered = zip(grant.keys, grant.modes, grant.paths, strict=True)
     return dict.fromkeys(
         path for key, mode, path in covered if mode != READ and kind(key) == "path"
@@ -232,7 +231,7 @@ def _waiting(view: View, everybody: Everybody, wait: Wait, kept: set[str]) -> It
 
 
 def _request(agent: str, key: str, keys: tuple[str, ...]) -> Request:
-    """What an agent without a place in line would ask for."""
+    """The request of an agent without a place in the queue."""
     return Request(
         id="", holder=Holder(id=agent, key=key), keys=keys, modes="w" * len(keys),
         paths=paths_of(keys),
@@ -240,7 +239,7 @@ def _request(agent: str, key: str, keys: tuple[str, ...]) -> Request:
 
 
 def _blocked(view: View, block: Block) -> Standing:
-    """The report says whose the file was; here it is said whose it is now."""
+    """The standing of a blocked agent, with the present owner; the report has the old one."""
     found = blockers(Draft(view), block)
     return Standing(
         block.agent, block.key, block.file, file_states.BLOCKED,

@@ -1,11 +1,11 @@
-"""What the ledger says at one moment, for `status`; and for those to whom the ledger is closed.
+"""The contents of the ledger at one moment, for `status`; and for callers without access to it.
 
-Below a runner or a broker the commands that only look ask it, and it answers from here:
+Below a runner or a broker, commands that only read ask it, and it answers from here:
 
     {"ask": "picture", "all": false}
-        -> what `status` shows
+        -> the contents that `status` shows
     {"ask": "check", "id": ID, "key": KEY, "read": [PATH...], "write": [PATH...]}
-        -> what would be in the way of that holder
+        -> the conflicts for that holder
     {"ask": "blockers"}
         -> the reports on agents that were stopped
 
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 
 class Picture:
-    """What the ledger says at one moment, in the order in which it is shown, and which specs are
-    locked around a folder."""
+    """The contents of the ledger at one moment, in the order in which they are shown, and the
+    locked specs around a folder."""
 
     __slots__ = (
         "agents", "grants", "head", "now", "off", "orphaned", "root", "specs", "store", "waiting",
@@ -48,20 +48,20 @@ class Picture:
 
     def __init__(self, manager: LockManager | None, everything: bool, folder: str) -> None:
         self.look_at("", "", 0, 0)
-        #: Each with why it is no longer live, if so, and its end.
+        #: Each with the reason why it is no longer live, or empty, and its end.
         self.grants: list[tuple[Grant, str, int | None]] = []
-        #: Those whose runner is gone: only what it started keeps them.
+        #: Those whose runner is dead: only the processes that it started keep them.
         self.orphaned: set[str] = set()
-        #: Each with whether nobody waits there any more, and what is in its way.
+        #: Each with whether its waiter is dead, and its conflicts.
         self.waiting: list[tuple[Ticket, bool, list[ConflictInfo]]] = []
-        #: How agents stand towards files.
+        #: The states of agents towards files.
         self.agents: list[Standing] = []
         self.specs = _locked_specs(folder)
         if manager is not None:
             self._look(manager, everything)
 
     def look_at(self, root: str, store: str, head: int, now: int) -> None:
-        """Which ledger this is, and at which moment; nothing if there is none."""
+        """Set which ledger this is, and the moment; empty if there is no ledger."""
         self.root, self.store, self.head, self.now = root, store, head, now
         self.off = switched_off(root) if root else None
 
@@ -88,12 +88,12 @@ class Picture:
             self.agents = standings(view, live)
 
     def of(self, state: str) -> list[Standing]:
-        """The agents that stand so, and towards what."""
+        """The agents in this state, with their files."""
         return [one for one in self.agents if one.state == state]
 
     @property
     def strays(self) -> list[Standing]:
-        """Agents that wait and stand in no line."""
+        """Agents that wait without a place in the queue."""
         return [one for one in self.of(RETRY_PENDING) if not one.line]
 
     def standing(self) -> dict[tuple[str, str], Standing]:
@@ -101,7 +101,7 @@ class Picture:
         return {(one.key, one.file): one for one in self.agents}
 
     def essence(self) -> tuple[Any, ...]:
-        """What must differ for a change to be worth telling."""
+        """The parts that must differ for a change to be worth showing."""
         return (
             self.off,
             [(grant.id, why, grant.expires_at) for grant, why, _until in self.grants],
@@ -115,7 +115,7 @@ class Picture:
 
 
 def _locked_specs(folder: str) -> list[LockStatus]:
-    """Those of the workspace around a folder. Where there are no specs, nobody pays for them."""
+    """Those of the workspace around a folder. Without specs, their module is not imported."""
     from holdfast.specs.spec_names import has_specs, workspace_of
 
     workspace = workspace_of(folder)
@@ -126,7 +126,7 @@ def _locked_specs(folder: str) -> list[LockStatus]:
     return SpecLocks(workspace).get_lock_status()
 
 
-# What is answered to those below a runner
+# Answers for callers below a runner
 
 
 def _picture(manager: LockManager, wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -185,7 +185,7 @@ def _root(manager: LockManager) -> str:
     return manager.tree.root if manager.tree is not None else ""
 
 
-#: What every runner answers beside what any sandbox does.
+#: The questions that every runner answers beside those of any sandbox.
 QUESTIONS: Mapping[str, Question] = {
     "picture": _picture, "check": _check, "blockers": _blockers,
 }  # fmt: skip

@@ -1,13 +1,13 @@
-"""The lookout: a small process that tells people when a file comes free that blocks an agent.
+"""The lookout: a small process that notifies people when a file comes free that blocks an agent.
 
-Whatever frees it: a commit, the end of a session, a person's `unlock`, a death, a lease whose time
-is over. Nobody may be there then to say so, so somebody looks: one process for a repository
-(`gate.beside`), from the moment that an agent is blocked until none is, where `notify` is set. It
-hears of what is written to the ledger, and looks twice a second at what nobody writes.
+A commit, the end of a session, a person's `unlock`, a death or an expired lease may free the file,
+perhaps while no other process of ours runs. So where `notify` is set there is one process for a
+repository (`gate.side_process`), from the moment that an agent is blocked until none is. It is
+woken by writes to the ledger, and checks twice a second for deaths and expiries, which no process
+writes.
 
-What has been told stands in the ledger, so one that is killed is replaced without a word too many:
-by the next hook that meets a blocked agent or frees its file, or when somebody looks who is
-blocked.
+Notifications are recorded in the ledger, so a killed lookout is replaced without repeating one: by
+the next hook that meets a blocked agent or frees its file, or by `holdfast blockers`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from holdfast.manager.files.paths import LEDGER_FOLDER
 from holdfast.manager.ledger import Ledger
 from holdfast.store.wake_ups import FOLLOWER, Mailbox, Post
 
-#: How often to look whether owners live, and whether the time of a lease is over.
+#: How often to check whether owners are alive and leases have expired.
 LOOK_SECONDS = 0.5
-#: A ledger that could not be read for so long is broken; the next that is blocked starts another.
+#: A ledger that cannot be read for this long is broken; the next block starts another lookout.
 PATIENCE_SECONDS = 300.0
-#: So much of what happens in the ledger at once is looked at once.
+#: Events within this time are examined together.
 SETTLE_SECONDS = 0.05
 
 
@@ -41,7 +41,7 @@ def run(words: list[str]) -> None:
         while _is_there(root) and place.claim():
             is_done = _looked(root, place)
             place.give_up()
-            # One that was blocked before that has taken us for its lookout.
+            # An agent that was blocked just before that counts on this lookout.
             if not is_done or not _is_anybody_blocked(root):
                 break
     except FileNotFoundError:  # the ledger's folder
@@ -49,8 +49,7 @@ def run(words: list[str]) -> None:
 
 
 def _looked(root: str, place: side_process.Place) -> bool:
-    """Look, and tell people, until nobody is blocked any more. False if there is another reason to
-    end."""
+    """Watch, and notify people, until no agent is blocked. False if it ends for another reason."""
     ears = _Ears(f"{root}/{LEDGER_FOLDER}")
     reached = monotonic()
     with Ledger.at(root) as manager:
@@ -74,7 +73,7 @@ def _looked(root: str, place: side_process.Place) -> bool:
 
 
 def _is_there(root: str) -> bool:
-    """Whether there is a ledger: whoever opens one that is not makes it."""
+    """Whether there is a ledger: opening a missing one would create it."""
     return os.path.lexists(f"{root}/{LEDGER_FOLDER}/ledger.db")
 
 
@@ -86,7 +85,7 @@ def _is_anybody_blocked(root: str) -> bool:
 
 
 def _bury() -> None:
-    """Of the commands that told people, nothing is left when they have ended."""
+    """Reap the notification commands that have ended."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -95,8 +94,8 @@ def _bury() -> None:
 
 
 class _Ears:
-    """Hears that something is written to the ledger. Without opening it, for that would make
-    another if it is gone."""
+    """Waits for writes to the ledger without opening it, because that would create a new one if it
+    is gone."""
 
     __slots__ = ("_mailbox", "_post")
 

@@ -1,4 +1,4 @@
-"""What people are told, by a command of their own, of what a decision changed."""
+"""Notifications of people, by a command of their own, about the changes of a decision."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def decide_and_tell(
     deadline: float = 0,
     command: tuple[str, ...] | None = None,
 ) -> T:
-    """What a rule of the gate decides, committed; people hear of what concerns them, by the command
-    that their repository has set unless another is given."""
+    """Commit the decision of a rule and return its outcome; people are notified of the changes that
+    concern them, by the command that their repository has set unless another is given."""
     made: list[Decision[T]] = []
 
     def remembered(view: View) -> Decision[T]:
@@ -50,8 +50,8 @@ def decide_and_tell(
 
 
 def tell(command: tuple[str, ...], root: str, events: Sequence[Event]) -> None:
-    """Start the command for each of these events that a person should hear of. That a file is free
-    is told by the lookout alone, whoever has freed it."""
+    """Start the command for each of these events that concerns a person. Only the lookout reports
+    that a file is free, whichever process has freed it."""
     if not any(event.type in _TOLD for event in events):
         return
     from holdfast.gate.people.notify_command import BLOCKED, RESUMED, notify
@@ -61,7 +61,7 @@ def tell(command: tuple[str, ...], root: str, events: Sequence[Event]) -> None:
     for event in events:
         data = event.data
         if data.get("note") in over & begun:
-            continue  # its retry failed while its user spoke to it, who has let it go on
+            continue  # its retry failed while its user spoke to it and so let it continue
         if event.type == agent_records.BLOCKED:
             report = data["report"]
             file = report["blocked_file"]
@@ -75,8 +75,8 @@ def tell(command: tuple[str, ...], root: str, events: Sequence[Event]) -> None:
 
 
 def look_out(root: str) -> int:
-    """Start the lookout of a repository unless there is one. Call it where somebody is blocked, and
-    people want to hear. The pid of the new process, or 0. Never raises."""
+    """Start the lookout of a repository unless there is one. Call it where an agent is blocked and
+    `notify` is set. Returns the pid of the new process, or 0. Never raises."""
     from holdfast.gate import side_process
     from holdfast.gate.people.notify_command import for_anybody
 
@@ -89,13 +89,13 @@ def look_out(root: str) -> int:
 
 
 def look_out_if_wanted(root: str) -> None:
-    """The same for whoever does not know whether people want to hear."""
+    """The same, if `notify` is set."""
     if Settings.load(root, lenient=True).notify:
         look_out(root)
 
 
 def tell_free(command: tuple[str, ...], root: str, block: Block) -> None:
-    """What an agent is blocked by is free."""
+    """Notify people that the file that blocks an agent is free."""
     from holdfast.gate.people.notify_command import FREE, notify
 
     sentence = f"{block.file} is free again: {block.agent} can continue (holdfast resume)"

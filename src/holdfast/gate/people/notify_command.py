@@ -1,13 +1,13 @@
-"""A command of the user's that is told when an agent is blocked, or can go on.
+"""A command of the user's that is started when an agent is blocked, or can continue.
 
     notify = ["notify-send", "Holdfast"]
 
-It is started with one sentence as its last argument, in the folder of the repository, and left
-alone: nobody waits for it, hears what it says or learns how it ends, for a hook has to answer and
-an agent has nothing to do with it. So it has neither the descriptors of the hook nor a terminal,
-and its environment does not say who the agent is. A process that carried the mark of a session
-would count as one of that agent, and would keep its files after its death. Nor does it say what git
-tells its hooks, such as which index a commit is made from.
+It is started with one sentence as its last argument, in the folder of the repository, and detached:
+no process waits for it or reads its output or exit code, because a hook has to answer. So it has
+neither the descriptors of the hook nor a terminal, and its environment does not identify the agent:
+a process with the mark of a session would count as one of that agent's, and would keep its files
+after its death. Nor does the environment contain git's variables for its hooks, such as the index
+of a commit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: What there is to tell.
+#: The kinds of notices.
 BLOCKED = "blocked"
 RESUMED = "resumed"
 FREE = "free"
@@ -35,7 +35,7 @@ NOTICE_VARIABLE = "HOLDFAST_NOTICE"
 AGENT_VARIABLE = "HOLDFAST_AGENT"
 FILE_VARIABLE = "HOLDFAST_FILE"
 
-#: All of ours start like this; those of an agent or a runner say what that one may do.
+#: The prefix of our variables; those of an agent or a runner carry its rights.
 _OURS = "HOLDFAST_"
 _OF_AGENTS = frozenset((CLAUDE_PID_VARIABLE, CODEX_THREAD_VARIABLE, *(row[3] for row in CLIENTS)))
 
@@ -43,20 +43,19 @@ _OF_AGENTS = frozenset((CLAUDE_PID_VARIABLE, CODEX_THREAD_VARIABLE, *(row[3] for
 def notify(
     command: tuple[str, ...], root: str, *, what: str, agent: str, file: str, sentence: str
 ) -> None:
-    """Start the command, if there is one. Whatever becomes of it, this returns at once and never
-    raises."""
+    """Start the command, if there is one. This returns immediately and never raises."""
     if not command:
         return
     told = {NOTICE_VARIABLE: what, AGENT_VARIABLE: agent, FILE_VARIABLE: file}
     environ = {**for_anybody(os.environ), **told}
     try:
         spawn([*command, sentence], environ, root)
-    except Exception:  # an edit does not depend on whether somebody could be told of it
+    except Exception:  # an edit does not depend on a notification
         pass
 
 
 def for_anybody(environ: Mapping[str, str]) -> dict[str, str]:
-    """An environment that says nothing of agents or of one commit, and gives no rights."""
+    """The environment without variables of agents, of a commit, or with rights."""
     return {
         name: text
         for name, text in environ.items()
