@@ -171,7 +171,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-04",
-        "the id of a lock is no UUID",
+        "the id of a lock is not a UUID",
         "trees/locking/worktree_locks.py",
         "lock_id=str(uuid.uuid4())",
         "lock_id=uuid.uuid4().hex",
@@ -272,7 +272,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-05",
-        "a record is written where everybody sees it",
+        "a record is written in place, visible before it is complete",
         "trees/locking/worktree_locks.py",
         """\
             tree_files.write_new(beside, tree_files.pretty(record.to_dict()))
@@ -948,7 +948,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-13",
-        "the ledger does not say who stole",
+        "the ledger does not name the thief",
         "core/rules.py",
         "draft.end(grant, events.LOCK_STOLEN, by=by)",
         "draft.end(grant, events.LOCK_STOLEN)",
@@ -1483,7 +1483,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     ),
     Mutant(
         "000-20",
-        "history takes back what others left behind",
+        "history removes the leftovers of others",
         "cli/tree/tree_snapshots.py",
         """\
         head = worktree.head()
@@ -1743,7 +1743,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     ),
     Mutant(
         "000-24",
-        "a partial one is no snapshot at all",
+        "a partial snapshot does not count as a snapshot",
         "trees/snapshots/descriptors.py",
         """\
             raise _partial(name.removesuffix(tree_files.UNFINISHED))
@@ -1757,7 +1757,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     ),
     Mutant(
         "000-24",
-        "only what is called unfinished is refused as partial",
+        "only a snapshot marked as unfinished is refused as partial",
         "trees/snapshots/descriptors.py",
         """\
     for name in os.listdir(repository.path("snapshots")):
@@ -1865,7 +1865,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     ),
     Mutant(
         "000-25",
-        "the intent of somebody at work is abandoned",
+        "the intent of a live process counts as abandoned",
         "trees/locking/intents.py",
         """\
         flock(descriptor, LOCK_EX | LOCK_NB)
@@ -1875,7 +1875,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     ),
     Mutant(
         "000-25",
-        "what somebody is at is cleaned away",
+        "the files of a live process are cleaned up",
         "trees/tree_damage.py",
         """\
             if _operation(path) in known or not os.path.lexists(path):

@@ -241,7 +241,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "001-P8",
-        "a clean-up says what it would remove, and removes nothing",
+        "a clean-up lists the files and removes none",
         "specs/spec_locks.py",
         "if not home.files.is_still(spec_name, seen) or not home.files.remove(spec_name):",
         "if not home.files.is_still(spec_name, seen):",
@@ -465,7 +465,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "001-16",
-        "deleting what is not there says that it was",
+        "deleting a missing item reports success",
         "specs/lockfile.py",
         """\
             os.unlink(path)
@@ -544,7 +544,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "001-17",
-        "the command that cleans up only says what is there",
+        "the clean-up command only lists",
         "cli/spec_commands.py",
         "    result = _locks(call, complete=True).cleanup_stale_locks()\n",
         "    from holdfast.specs.results import CleanupResult\n\n    result = CleanupResult()\n",
@@ -552,7 +552,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "001-17",
-        "the command that says who this is is called differently",
+        "the command that prints the holder has another name",
         "cli/families/spec.py",
         'Command("spec whoami"',
         'Command("spec machine"',
@@ -603,7 +603,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "001-19",
-        "a machine takes again what it has",
+        "a machine is granted a lock again that it already holds",
         "specs/spec_locks.py",
         "            if found:\n                self._complete",
         "            if any(self.is_owned(one.lock) for one in found):\n                return LockResult(True, lock=found[0].lock)\n            if found:\n                self._complete",
@@ -657,7 +657,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "001-20",
-        "to unlock what is not locked is an error",
+        "unlocking an unlocked spec is an error",
         "specs/spec_locks.py",
         "        if not found:\n            return UnlockResult(True, message=NOT_LOCKED)\n",
         "        if not found:\n            return UnlockResult(False, error=NOT_FOUND)\n",
@@ -711,7 +711,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "001-21",
-        "a timeout that is no number is accepted",
+        "a timeout that is not a number is accepted",
         "specs/lockfile_codec.py",
         """\
     if isinstance(hours, bool) or not isinstance(hours, int | float) or hours != hours:
@@ -745,7 +745,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "001-21",
-        "an agent may write where nobody knows",
+        "an agent may write at an unknown place",
         "specs/spec_locks.py",
         "        if not status.locked:\n",
         "        if not status.locked or status.lock is None:\n",

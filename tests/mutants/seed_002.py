@@ -134,7 +134,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-04",
-        "a commit frees what an edit tool is about to write",
+        "a commit frees a file that an edit tool is about to write",
         "gate/rulebook/event_decisions.py",
         "        if grant is not None and not is_writing(grant.holder.key, grant.keys):\n",
         "        if grant is not None:\n",
@@ -153,7 +153,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-03",
-        "a link is another file than what it leads to",
+        "a link and its target count as different files",
         "manager/files/paths.py",
         "        return self.place_of(given, *realpath.resolve(full, given))\n",
         "        _real, status, known = realpath.resolve(full, given)\n"
@@ -187,7 +187,7 @@ MUTANTS: list[Mutant] = [
     # One owner, as long as it lives
     Mutant(
         "002-04",
-        "what is held is granted again as long as nobody waits",
+        "a held file is granted again unless a request waits for it",
         "core/rules.py",
         "    if view.grace_over or not view.is_free(*reach(checked_keys(request))):",
         "    if view.grace_over and not view.is_free(*reach(checked_keys(request))):",
@@ -203,7 +203,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-05",
-        "after a day nobody is denied any more",
+        "after a day no agent is denied",
         "core/conflicts.py",
         "    if grant.expires_at is None:\n        return None\n",
         "    if grant.expires_at is None:\n        return grant.acquired_at + 86_400_000_000\n",
@@ -239,7 +239,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-05",
-        "everybody's leases have an end once somebody was refused",
+        "after a refusal all leases have an end",
         "gate/rulebook/lease_limits.py",
         "            and draft.is_dead(grant.holder.witness, grant.holder.marks) is None\n",
         "            and not draft.is_dead(grant.holder.witness, grant.holder.marks)\n",
@@ -260,7 +260,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-06",
-        "the life of whoever started the client counts",
+        "the life of the client's parent process counts",
         "gate/agents.py",
         "    if intent.pid:\n        named = witness_of(intent.pid)",
         "    if os.getppid() != intent.pid:\n        named = witness_of(os.getppid())",
@@ -302,7 +302,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-06",
-        "a lease that nobody can judge never ends",
+        "a lease whose owner cannot be judged never ends",
         "gate/rulebook/contention.py",
         "    _limit(life, found)\n",
         "",
@@ -310,7 +310,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-06",
-        "the end of such a lease is not put off by what its owner does",
+        "the events of such an owner do not postpone its end",
         "gate/rulebook/agent_life.py",
         "        if self.known.limit is not None:\n"
         "            from holdfast.gate.rulebook import lease_limits\n"
@@ -389,7 +389,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-08",
-        "the files of one who was killed go to nobody while its pid is there",
+        "the files of a killed agent stay held while its pid exists",
         "manager/owners/liveness.py",
         '    return fields[STATE] in b"ZXx" and int(fields[THREADS]) <= 1',
         "    return False",
@@ -561,7 +561,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-12",
-        "a refusal swallows what else there was to say",
+        "a refusal drops the other messages",
         "gate/lease_gate.py",
         "            context=self.told(denied.came, denied.lapsed, set(denied.wait.blocked)),\n",
         "            context=self.told(denied.came, (), set(denied.wait.blocked)),\n",
@@ -580,7 +580,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-12",
-        "the retry is not cancelled by what came before it",
+        "an earlier event does not cancel the retry",
         "gate/rulebook/contention.py",
         "            handover.over(life, wait, file_states.HANDED_OVER)\n            return None\n",
         "            return None\n",
@@ -714,7 +714,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-13",
-        "one that is blocked in another repository runs what it likes at home",
+        "an agent that is blocked in another repository runs any command at home",
         "gate/guard/other_ledgers.py",
         "            roots.update(dict.fromkeys(_where_blocked(intent, base, roots)))\n",
         "",
@@ -746,7 +746,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-13",
-        "a blocked agent runs what it likes",
+        "a blocked agent runs any command",
         "gate/guard/before_command.py",
         "        _blocked(gate, reading, sight)\n        or _switching_off",
         "        _switching_off",
@@ -754,7 +754,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-13",
-        "a blocked agent runs all but what is known to write",
+        "a blocked agent runs every command that is not known to write",
         "gate/shell/line_writes.py",
         "not (self.writes or self.trees or self.unsure or self.alters or self.problem)",
         "not (self.writes or self.trees or self.alters or self.problem)",
@@ -765,7 +765,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-13",
-        "a blocked agent runs what it likes through holdfast itself",
+        "a blocked agent runs any command through holdfast itself",
         "gate/guard/before_command.py",
         "        if not only_looks(intent.command):\n            return halted",
         "        if only_looks(intent.command):\n            return halted",
@@ -827,7 +827,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-14",
-        "nobody hears what an agent stopped without",
+        "the missing file of a stopped agent is not reported",
         "gate/held_stops.py",
         "        user = agent_messages.not_done(outcome.holder.id, outcome.left, outcome.given_back)\n",
         '        user = ""\n',
@@ -906,7 +906,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-15",
-        "what a commit frees goes to nobody",
+        "a file that a commit frees is handed to no waiter",
         "gate/rulebook/event_decisions.py",
         "            ended.append(grant)\n    hand_over(draft)\n",
         "            ended.append(grant)\n    draft.freed.clear()\n",
@@ -960,7 +960,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-16",
-        "the gate frees what is under an agent's name for people",
+        "the gate frees grants that a person holds under an agent's name",
         "gate/rulebook/event_decisions.py",
         "    for grant in life.draft.held_by(life.holder.key):\n",
         "    for grant in life.draft.held_by(life.holder.id):\n",
@@ -1019,7 +1019,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-17",
-        "at a stop what was never changed is kept too",
+        "a stop keeps unchanged files too",
         "gate/rulebook/agent_stop.py",
         "    return bool(grant.stamp) and seen.leases.get(grant.id) == grant.stamp\n",
         "    return not grant.stamp and not seen.leases\n",
@@ -1027,7 +1027,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-17",
-        "at a stop what was changed is free too",
+        "a stop frees changed files too",
         "gate/rulebook/agent_stop.py",
         "    return bool(grant.stamp) and seen.leases.get(grant.id) == grant.stamp\n",
         "    return bool(grant.stamp) and grant.id in seen.leases\n",
@@ -1247,7 +1247,7 @@ MUTANTS: list[Mutant] = [
     # The commit is the agent's
     Mutant(
         "002-21",
-        "the check before a commit adds what is changed",
+        "the check before a commit adds changed files",
         "gate/git/git_files.py",
         '    env = inside()\n    base = "HEAD"\n',
         '    env = inside()\n    git(repo, "add", "--update", env=env)\n    base = "HEAD"\n',
@@ -1258,7 +1258,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-21",
-        "the refusal takes what is others' out of the index itself",
+        "the refusal removes the files of others from the index",
         "gate/git/commit_check.py",
         "    if others:\n        return contains(",
         "    if others:\n"
@@ -1280,7 +1280,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-21",
-        "at a stop what is changed is added",
+        "a stop adds changed files to the index",
         "gate/lease_gate.py",
         "        seen = self.seen()\n        hold = round(",
         "        import subprocess\n"
@@ -1292,7 +1292,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-22",
-        "a commit is refused for what is dirty and not in it",
+        "a commit is refused for dirty files outside it",
         "gate/git/commit_check.py",
         "    names = staged(root)\n",
         "    names = [*staged(root), *unstaged(root)]\n",
@@ -1333,7 +1333,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-23",
-        "a file comes from Blocked to Owned though nobody told the agent to go on",
+        "a file goes from Blocked to Owned although no person resumed the agent",
         "gate/rulebook/agent_life.py",
         "        if halted is not None:\n            return halted\n        wanted = [",
         "        wanted = [",
@@ -1493,7 +1493,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-27",
-        "one who waits looks only every ten seconds whether the owner lives",
+        "a waiter checks only every ten seconds whether the owner lives",
         "gate/held_stops.py",
         "LOOK_SECONDS = 0.5",
         "LOOK_SECONDS = 10",
@@ -1504,7 +1504,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-27",
-        "one who waits does not look whether the owner lives",
+        "a waiter does not check whether the owner lives",
         "gate/rulebook/contention.py",
         "        if wait.id == id:\n            answer = again(life, wait, wanted)\n",
         "        if wait.id == id and life.now < wait.retry_at:\n"

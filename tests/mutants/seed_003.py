@@ -17,7 +17,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "003-01",
-        "the lock says who has it under another name",
+        "the lock names its holder in another field",
         "proof/dialects/proof_codec.py",
         '_encode({"agent_id": agent,',
         '_encode({"agent": agent,',
@@ -202,7 +202,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-05",
-        "a reaping names whoever reaps",
+        "a reaping names the reaper",
         "proof/dialects/seed_dialect.py",
         '{"type": proof_codec.REAPED, "node_id": node, "owner": owner}',
         '{"type": proof_codec.REAPED, "node_id": node, "owner": "holdfast"}',
@@ -355,7 +355,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-08",
-        "claim files are made where nobody wants them",
+        "claim files are made in the wrong place",
         "proof/claim_files.py",
         "    if not is_kept(ledger) or claim.acquired_at is None or claim.expires_at is None:\n        return\n",
         "    if claim.acquired_at is None or claim.expires_at is None:\n        return\n    os.makedirs(folder, exist_ok=True)\n",
@@ -472,7 +472,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-11",
-        "that there is no event yet cannot be expected",
+        "an append cannot expect an empty ledger",
         "proof/event_ledger.py",
         "if expected is not None and head != expected:",
         "if expected and head != expected:",
@@ -725,7 +725,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-17",
-        "of many who claim a node at once several get it",
+        "of several simultaneous claims of a node more than one succeeds",
         "proof/event_ledger.py",
         """\
                     check(head)

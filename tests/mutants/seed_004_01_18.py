@@ -97,7 +97,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-03",
-        "a folder contains only what is right in it",
+        "a folder contains only its direct children",
         "core/keys.py",
         'slash = key.rfind("/", 0, slash)',
         "slash = 0",
@@ -108,7 +108,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-03",
-        "whoever reads a folder does not see who writes in it",
+        "the reader of a folder does not conflict with writers in it",
         "core/keys.py",
         'return f"{key}/", f"{key}0"',
         'return f"{key}/", f"{key}/"',
@@ -127,7 +127,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-03",
-        "a request of many paths does not see what is inside its folders",
+        "a request of many paths does not conflict with files inside its folders",
         "core/overlaps.py",
         "(self._at.get(key), self._inside.get(key))",
         "(self._at.get(key),)",
@@ -207,7 +207,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-06",
-        "a merge does not lock what the analyses have written",
+        "a merge does not lock the targets of the analyses",
         "work/screens/layout.py",
         "return LockRequest.of(map(self.docs_of, screens), write_targets)",
         "return LockRequest.of((), write_targets)",
@@ -385,7 +385,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-12",
-        "what is to be applied comes before what is to be tested",
+        "items to apply come before items to test",
         "work/engine/work_items.py",
         "phase: LAST - 1 - at for",
         "phase: at for",
@@ -567,7 +567,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-15",
-        "where the kernel keeps nobody in, agents are sent out all the same",
+        "without a sandbox in the kernel, agents are dispatched all the same",
         "gate/sandbox/box.py",
         "    if not found.is_enough:\n        raise SandboxError(\n",
         "    if found.is_enough:\n        return found\n    if found.abi < 0:\n"
@@ -600,7 +600,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-16",
-        "without a grant id nobody's lock counts",
+        "without a grant id no lock counts",
         "gate/checked_write.py",
         "        _write_for_the_moment(target, data, target.manager)",
         '        _replace(target, data, None, "", 0)',
@@ -627,7 +627,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-17",
-        "who waits keeps others from what is free",
+        "a waiting request keeps others from free files",
         "core/rules.py",
         "        ticket = draft.enqueue(request)\n",
         "        ticket = draft.reserve(draft.enqueue(request))\n",
@@ -699,7 +699,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-18",
-        "the operator is not told who was in the way",
+        "the operator is not shown the conflicting holder",
         "work/engine/scheduler_loop.py",
         'attempts of {seconds:g} s: {why}")',
         'attempts of {seconds:g} s: it is locked")',

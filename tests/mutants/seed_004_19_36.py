@@ -40,7 +40,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-19",
-        "an agent that was sent out leases what its grant lacks",
+        "a dispatched agent leases the files that its grant lacks",
         "gate/door/ledger_answer.py",
         "if call.env.get(GRANT_VARIABLE):",
         "if call.env.get(SOCKET_VARIABLE):",
@@ -56,7 +56,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-19",
-        "a gap is no finding: only what a grant covers is told",
+        "a gap is not a finding: only covered files are reported",
         "work/screens/run_report.py",
         'if item is None or (item.id, data["path"]) in self._told:',
         'if item is None or data["path"] not in item.lock_request.write_paths:',
@@ -64,7 +64,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-19",
-        "a task leases what it does not declare",
+        "a task leases undeclared files",
         "gate/broker/leasing/task_leases.py",
         "            if found.is_there or not self._stands_in(found.path):\n",
         "            if not found.path:\n",
@@ -75,7 +75,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-19",
-        "a task that moves a folder leases what is in it, declared or not",
+        "a task that moves a folder leases its files, declared or not",
         "gate/broker/leasing/task_leases.py",
         "            if self._declared and place.key not in self._first:\n",
         "            if self._declared and not place.key:\n",
@@ -145,7 +145,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-21",
-        "the id is no UUID",
+        "the id is not a UUID",
         "manager/ids.py",
         'return f"{time[:8]}-{time[8:]}-7{chance[:3]}-8{chance[3:6]}-{chance[6:]}"',
         'return f"{time}-{chance}"',
@@ -223,7 +223,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-25",
-        "a scheduler that is given is not told what the phases are",
+        "a given scheduler does not know the phases",
         "work/screens/pipeline.py",
         "            self.use(scheduler)\n            scheduler.serve",
         "            self.item_store = scheduler.item_store\n            scheduler.serve",
@@ -304,7 +304,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-27",
-        "a grant that nobody is out with means as before",
+        "a grant without an agent at work has its old meaning",
         "work/screens/pipeline.py",
         "if item is None or item.workflow != name:",
         "if item is not None and item.workflow != name:",
@@ -347,7 +347,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-28",
-        "an analysis need not say what it found",
+        "an analysis need not report its findings",
         "work/screens/findings.py",
         '_FIELDS = ("screen", "findings", "write_targets")',
         '_FIELDS = ("screen", "write_targets")',
@@ -523,7 +523,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-32",
-        "reaping looks for what is live",
+        "reaping looks for live grants",
         "manager/manager.py",
         "over = pages(self.store, self._deadline, live=False)",
         "over = pages(self.store, self._deadline, live=True)",
@@ -562,7 +562,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-33",
-        "a reservation keeps nobody away",
+        "a reservation keeps no request away",
         "core/conflicts.py",
         "if ticket.arrival >= arrival or ticket.request.holder.key == request.holder.key:",
         "if ticket.arrival <= arrival or ticket.request.holder.key == request.holder.key:",
@@ -589,7 +589,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-34",
-        "when the loop breaks what waits is dropped",
+        "when the loop fails the waiting items are dropped",
         "work/engine/scheduler_loop.py",
         "                self._error = error\n",
         "                self._error = error\n                self._lines = Lines()\n",
@@ -691,7 +691,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-36",
-        "the page has a button that releases what it shows",
+        "the page has a button that releases a grant",
         "server/page/detail.js",
         "    this.box.replaceChildren(close, ...body);\n",
         "    const free = button('Release', () => fetch(`/release/${about.id}`, { method: 'POST' }));\n"
