@@ -1,12 +1,12 @@
-"""What a hook usually needs, in one file: found, opened and read once instead of forty times. And
-another file for the program in front of shell commands.
+"""The modules that a hook usually needs, in one file that is opened and read once instead of forty
+times. And another file for the program in front of shell commands.
 
-`init` writes it beside the compiled modules. It counts only as long as every source in it is the
-one that it was made from; otherwise, or without it, everything is imported as usual, only slower.
+`init` writes it beside the compiled modules. It is used only as long as every source in it is the
+one that it was made from; otherwise, or without it, the modules are imported as usual, only slower.
 Its first part is the code that uses the rest, `unbundle`.
 
-Annotations, docstrings and the numbers of lines are left out of it: nobody asks a hook for its
-types or reads a traceback of it, and together they are nearly half of what would be read.
+It has no annotations, docstrings or line numbers: no hook uses its types or prints a traceback, and
+together they are nearly half of the file.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from holdfast.gate.door.unbundle import Rares, Stamp, Usual
 
 HOOK, PREFIXED = "hook", "prefixed"
-#: What an uncontested edit asks for, and a command that writes nothing in the repository; what
-#: these import comes along.
+#: The modules of an uncontested edit, and of a command that writes nothing in the repository; the
+#: modules that these import are included.
 USUAL = {
     HOOK: (
         "holdfast.gate.door.hook_process", "holdfast.gate.door.client_events",
@@ -42,7 +42,7 @@ USUAL = {
         "holdfast.gate.broker.calls.outside_calls",
     ),
 }  # fmt: skip
-#: Where these and the others are.
+#: The rooms of these modules and of the others.
 _ROOMS = (
     "", "core", "store", "manager", "manager/files", "manager/owners", "gate", "gate/door",
     "gate/config", "gate/git", "gate/people", "gate/clients", "gate/rulebook", "gate/commands",
@@ -55,7 +55,7 @@ ROOMS = {
         "gate/sandbox/runner", "gate/sandbox/starting",
     ),
 }  # fmt: skip
-#: At the beginning of the file, in digits: how much of it has to be read at once.
+#: The width of the number at the beginning of the file: how many bytes to read first.
 SIZE_BYTES = 8
 #: At its end.
 SUM_BYTES = 32
@@ -69,19 +69,19 @@ def _stamp(path: str) -> Stamp:
 
 
 def file_of(package: str, of: str = HOOK) -> str:
-    """Where a bundle of a package lies."""
+    """The path of a package's bundle."""
     return f"{package}/gate/__pycache__/{of}.{sys.implementation.cache_tag}.bundle"
 
 
 def write_all(package: str) -> None:
-    """Make all bundles that are not there, or not true any more."""
+    """Make all bundles that are missing or outdated."""
     for of in USUAL:
         write(package, of)
 
 
 def write(package: str, of: str = HOOK) -> bool:
-    """Make a bundle, unless it is there and true. False if it cannot be written: then hooks are
-    slower, and work."""
+    """Make a bundle, unless it is up to date. False if it cannot be written: then hooks work, but
+    slower."""
     if _is_true(package, of):
         return True
     sources = {name: _Source(package, name) for name in _names(package, of)}
@@ -110,7 +110,7 @@ def write(package: str, of: str = HOOK) -> bool:
 
 
 def _behind(sources: Iterable[_Source]) -> tuple[Rares, bytes]:
-    """Modules that are seldom needed, and the code of all of them."""
+    """The modules that are seldom needed, and the code of all of them."""
     rare, rest = {}, b""
     for one in sources:
         code = dumps(one.code())
@@ -120,8 +120,8 @@ def _behind(sources: Iterable[_Source]) -> tuple[Rares, bytes]:
 
 
 def _is_true(package: str, of: str) -> bool:
-    """Whether the bundle is made of every source as it is now, and is as it was written. One that
-    goes by folders tells too little to know."""
+    """Whether the bundle matches every present source, and is undamaged. A bundle that records only
+    folders does not show that."""
     try:
         with open(file_of(package, of), "rb") as stream:
             content = stream.read()
@@ -137,7 +137,7 @@ def _is_true(package: str, of: str) -> bool:
 
 
 def _sum(data: bytes) -> bytes:
-    """By which damage is found that leaves something to load."""
+    """A checksum, for damage after which the file can still be loaded."""
     return sha256(data).digest()
 
 
@@ -152,7 +152,7 @@ def _names(package: str, of: str) -> Iterator[str]:
 
 
 def _in_order(sources: dict[str, _Source], wanted: Iterable[str]) -> Iterator[str]:
-    """The usual modules and what they import at once, each after what it imports itself."""
+    """The usual modules and those that they import at load time, each after its own imports."""
     seen: set[str] = set()
 
     def visit(name: str) -> Iterator[str]:
@@ -175,7 +175,7 @@ def _place(package: str, name: str) -> tuple[str, bool]:
 
 
 class _Source:
-    """A module's source, and its code without what a hook has no use for."""
+    """A module's source, and its code without the parts that a hook does not use."""
 
     def __init__(self, package: str, name: str) -> None:
         self.name = name
@@ -185,7 +185,7 @@ class _Source:
         _undress(self._tree)
 
     def imports(self) -> Iterator[str]:
-        """What it imports when it is imported itself."""
+        """The modules that it imports at load time."""
         for node in self._tree.body:
             if isinstance(node, ast.ImportFrom) and node.module:
                 yield node.module
@@ -200,17 +200,17 @@ class _Source:
 
 
 def _without_lines(code: CodeType) -> CodeType:
-    """The same code, and all in it, without the table that says which line each step is from."""
+    """The same code, and all code in it, without the table of line numbers."""
     parts = (_without_lines(one) if isinstance(one, type(code)) else one for one in code.co_consts)
     return code.replace(co_consts=tuple(parts), co_linetable=b"")
 
 
 def _undress(tree: ast.AST) -> None:
-    """Take away annotations, and what is there only for them."""
+    """Removes annotations, and the code that exists only for them."""
 
     class Undresser(ast.NodeTransformer):
         def visit(self, node: ast.AST) -> Any:
-            # Most of a source is expressions, and there is nothing to take away in them.
+            # Most of a source is expressions, which have no annotations.
             return node if isinstance(node, ast.expr) else super().visit(node)
 
         def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:

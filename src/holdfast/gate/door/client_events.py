@@ -1,8 +1,8 @@
 """One event of a client: bytes in, an answer out, before the client's timeout.
 
-A client lets a write happen when its hook fails or is late. So any failure in here becomes a
-refusal in the client's own form, with what to do next, for events that may write; other events
-pass, and the user is warned where it matters."""
+A client lets a write happen when its hook fails or is late. So any failure here becomes a refusal
+in the client's own form, with the next step, for events that may write; other events pass, and the
+user is warned where it matters."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ if TYPE_CHECKING:
     #: Absolute paths, and where each leads: its real path, what is there, how much of it exists.
     Paths = Mapping[str, tuple[str, os.stat_result | None, int]]
 
-#: Whatever does not look at the time itself is ended so much later.
+#: Code that does not check the time itself is interrupted this much later.
 LATE_SECONDS = 0.5
 #: As in `gate.guard.other_ledgers`, which is imported only if the folder exists.
 ABROAD_FOLDER = ".holdfast/abroad"
 
 
 class OutOfTime(BaseException):
-    """The answer must be given now, whatever is being done: nothing may go on after this."""
+    """The answer is due now: the running work is abandoned."""
 
 
 class Call:
-    """One event of an agent, on its way to the ledgers that it concerns."""
+    """One event of an agent, and the state of its handling in the ledgers that it concerns."""
 
     __slots__ = (
         "_end", "_limit", "_managers", "data", "env", "intent", "line", "pause", "slips",
@@ -75,20 +75,20 @@ class Call:
         self.env = env
         self.started = started
         self.pause = pause
-        #: What a command line writes, once it was read.
+        #: The writes of a command line, once it was parsed.
         self.line: Reading | None = None
-        #: Where the slip of a command lies that is leased at the write.
+        #: The folder with the slip of a command that is leased at the write.
         self.slips = ""
-        #: What was asked for in each ledger, by the ids of the requests.
+        #: The ids of the requests in each ledger.
         self.taken: dict[str, list[str]] = {}
-        #: If it is a stop: what it came to in each ledger, where it may be held open yet.
+        #: For a stop: its outcome in each ledger, where it may still be held open.
         self.stops: list[Stop] = []
         self._managers: dict[str, Ledger] = {}
         self._end = 0.0
         self._limit = limit
 
     def is_home(self, root: str) -> bool:
-        """Whether a ledger is that of the session's folder: the nearest above it."""
+        """Whether a ledger is the nearest above the session's folder."""
         home = self.home
         if home == root:
             return True
@@ -97,8 +97,8 @@ class Call:
         return find_root(home) == root
 
     def manager_of(self, root: str, end: float = float("inf")) -> Ledger:
-        """The locks of one repository, open until the call is closed. `end`: when what is asked for
-        there must have been answered, as a moment of `time.monotonic()`."""
+        """The ledger of one repository, open until the call is closed. `end` is the deadline of the
+        answer, as a moment of `time.monotonic()`."""
         if root not in self._managers:
             from holdfast.manager.ledger import Ledger
 
@@ -106,7 +106,7 @@ class Call:
         return self._managers[root]
 
     def must_end(self, end: float) -> None:
-        """One ledger's answer must be there by then; if it is not, that is an error."""
+        """Set the deadline of one ledger's answer; exceeding it is an error."""
         if end > self._end and self._limit is not None:
             self._end = end
             self._limit(max(LATE_SECONDS, end - monotonic() + LATE_SECONDS))
@@ -116,13 +116,13 @@ class Call:
         return list(by_root(self.intent.writes, self.intent.cwd).get(root, ()))
 
     def close(self) -> None:
-        """Let go of all ledgers."""
+        """Close all ledgers."""
         for manager in self._managers.values():
             manager.close()
 
     @property
     def home(self) -> str:
-        """The folder that the session belongs to; its agents may be elsewhere."""
+        """The folder of the session; its agents may be elsewhere."""
         adapter = clients.adapter(self.intent.client)
         variable = adapter.HOME if adapter is not None else ""
         return (self.env.get(variable) if variable else "") or self.intent.cwd or os.getcwd()
@@ -137,10 +137,10 @@ def answer(
     pause: Callable[[float, object], bool] | None = None,
     limit: Callable[[float], None] | None = None,
 ) -> Reply:
-    """What a hook of this client says to what it was told.
+    """The reply of a client's hook to its input.
 
-    `pause` waits so many seconds, or until something happens in a ledger; `limit` raises OutOfTime
-    so many seconds later.
+    `pause` waits so many seconds, or until an event is written to a ledger; `limit` raises
+    OutOfTime so many seconds later.
     """
     adapter = clients.adapter(client)
     if adapter is None:
@@ -160,7 +160,7 @@ def answer(
             from holdfast.gate.commands.lease_mode import rewritten
 
             said = rewritten(said, intent, told, call.slips)
-    except (Exception, OutOfTime) as error:  # whatever it is, the write must not happen
+    except (Exception, OutOfTime) as error:  # on any error the write must not happen
         said = _in_trouble(intent, error)
     return adapter.say(intent, said)
 
@@ -174,7 +174,7 @@ def _parsed(data: bytes) -> object:
         return None
 
 
-#: What a person reads of events that were lost, and what comes of it.
+#: How events that could not be recorded are named to a person, and the consequence.
 _LOST = {
     SESSION_START: ("the start of this session", "other agents do not know of it yet"),
     PROMPT: ("this prompt", "a blocked agent remains blocked; send another prompt"),
@@ -202,7 +202,7 @@ def _in_trouble(intent: Intent, error: BaseException) -> Answer:
     from holdfast.gate.rulebook import agent_messages
 
     if intent.command and guard.is_own(intent.command):
-        return Answer(QUIET)  # nobody is kept from looking what is wrong
+        return Answer(QUIET)  # commands that diagnose the gate always pass
     return Answer(DENY, agent_messages.trouble(what, hint))
 
 
@@ -240,7 +240,8 @@ def _in_each(places: Mapping[str, Paths], call: Call) -> Answer:
 
 
 def _heard_at(root: str, paths: Paths, call: Call) -> Answer:
-    """The same for what can only be heard: one ledger's trouble keeps no other from it."""
+    """The same for events that cannot be refused: one ledger's failure keeps no other from the
+    event."""
     try:
         return ledger_answer.answer_at(root, paths, call)
     except Exception as error:
@@ -260,7 +261,7 @@ def _stays_at_home(call: Call, places: Mapping[str, Paths]) -> bool:
 
 
 def _ledgers(call: Call) -> list[str]:
-    """The ledgers that have to hear of something that is no edit: nearly always the one here."""
+    """The ledgers that must receive an event which is not an edit: nearly always the one here."""
     from holdfast.manager.files.paths import find_root
 
     intent = call.intent
@@ -279,8 +280,8 @@ def _ledgers(call: Call) -> list[str]:
 
 
 def by_root(writes: tuple[str, ...], cwd: str) -> Mapping[str, Paths]:
-    """Paths by the ledger that each belongs to: the nearest above the file, wherever the agent
-    is. What has none is nobody's business here. Each is resolved once, here."""
+    """Paths by the ledger that each belongs to: the nearest above the file, wherever the agent is.
+    Files without a ledger are left out. Each path is resolved once, here."""
     from holdfast.manager.files.paths import root_above
     from holdfast.manager.files.realpath import resolve
 

@@ -1,6 +1,7 @@
 """Calls of an agent that was dispatched with a grant, or that runs below a broker.
 
-Neither takes a lease here: the grant cannot grow, and the broker takes its leases at the write."""
+Neither takes a lease here: the grant cannot be extended, and the broker takes its leases at the
+write."""
 
 from __future__ import annotations
 
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
 
 TOKEN_VARIABLE = "HOLDFAST_TOKEN"
 GAP = "coverage_gap"
-#: As many gaps of one call are recorded.
+#: How many gaps of one call are recorded.
 GAPS_MAX = 20
 
 
 def by_grant(root: str, paths: list[str], call: Call) -> Answer:
-    """One who was sent out with a grant writes what it covers, and nothing else."""
+    """The answer to an agent that was started under a grant: it may write only covered files."""
     intent, env = call.intent, call.env
     if intent.event == SHELL:
         paths = _plain_writes(root, call)
@@ -45,7 +46,7 @@ def by_grant(root: str, paths: list[str], call: Call) -> Answer:
         return locked
     grant, token = env[GRANT_VARIABLE], env.get(TOKEN_VARIABLE, "")
     number = int(token) if token.isascii() and token.isdigit() else -1
-    if env.get(SOCKET_VARIABLE):  # in a sandbox only the runner outside can look
+    if env.get(SOCKET_VARIABLE):  # in a sandbox only the runner outside can read the ledger
         return _by_runner(paths, grant, number, env[SOCKET_VARIABLE], intent.client)
     from holdfast.manager import transactions
     from holdfast.manager.manager import LockManager
@@ -59,9 +60,9 @@ def by_grant(root: str, paths: list[str], call: Call) -> Answer:
 
 
 def by_broker(root: str, paths: list[str], call: Call) -> Answer:
-    """Below a broker every write is leased when it is made, so nothing is left to decide; but a
-    refusal is better heard before the write. And the broker hears of an edit that will be made from
-    what is in the file then, whatever the client had read before: that edit is not stale."""
+    """The answer below a broker, which leases every write when it is made; but an agent should hear
+    of a refusal before the write. And the broker learns of an edit that will be applied to the
+    file's text at the write, whatever the client had read before: that edit is not stale."""
     if call.intent.event == SHELL and call.intent.command:
         from holdfast.gate.commands.lease_mode import introducing
 
@@ -85,7 +86,7 @@ def by_broker(root: str, paths: list[str], call: Call) -> Answer:
 
 
 def _announce(intent: Intent) -> None:
-    """Tell the broker for which agent a command is about to run, so that its leases can say so."""
+    """Tell the broker for which agent a command is about to run, so that its leases name it."""
     from holdfast.core.model import agent_key
     from holdfast.gate.commands.slips import digest
     from holdfast.gate.sandbox import SandboxError, runner_client
@@ -95,11 +96,11 @@ def _announce(intent: Intent) -> None:
             digest(intent.command), agent_key(intent.client, intent.session, intent.agent)
         )
     except SandboxError:
-        pass  # the leases then say only which program has written
+        pass  # the leases then name only the program
 
 
 def _reader(call: Call) -> int:
-    """The process of the client, if it will make this edit from what is in the file; else 0."""
+    """The client's process, if it will apply this edit to the file's text at the write; else 0."""
     adapter = clients.adapter(call.intent.client)
     if adapter is None or not adapter.keeps_rest(call.data):
         return 0
@@ -110,7 +111,7 @@ def _reader(call: Call) -> int:
 
 
 def _in_specs(paths: list[str], env: Mapping[str, str]) -> Answer | None:
-    """The refusal of what lies in specs that others have locked, to one who runs for a runner."""
+    """The refusal of files in specs that others have locked, for a caller below a runner."""
     from holdfast.gate import locked_specs
     from holdfast.manager.owners.identity import whoami
 
@@ -120,7 +121,7 @@ def _in_specs(paths: list[str], env: Mapping[str, str]) -> Answer | None:
 
 
 def _gaps(paths: list[str], verify: Callable[[str], Verdict]) -> list[tuple[str, str]]:
-    """What a grant does not cover, and why; as much of it as anybody would read."""
+    """The paths that a grant does not cover, with the reasons; at most GAPS_MAX."""
     found: list[tuple[str, str]] = []
     for path in paths:
         verdict = verify(path)

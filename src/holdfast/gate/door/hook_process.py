@@ -1,7 +1,7 @@
-"""The hook as a process: reads standard input, prints what the client obeys, ends.
+"""The hook as a process: reads standard input, prints the reply that the client obeys, exits.
 
-Whatever happens it ends with an answer, and before the client loses its patience: a hook that is
-late, that crashes or that says nothing lets the write happen.
+In every case it ends with an answer, before the client's timeout: a hook that is late, crashes or
+prints nothing lets the write happen.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 GIT = "git"
-#: More than this no client sends; what is cut off cannot be understood, and is refused.
+#: No client sends more than this; a truncated input cannot be parsed, and is refused.
 INPUT_BYTES_MAX = 16 << 20
 
 
 def main(arguments: list[str]) -> None:
-    """Answer, and end at once: there is nothing to clean up."""
+    """Answer, and exit immediately: there is nothing to clean up."""
     started = monotonic()
     if arguments and arguments[0] == GIT:
         from holdfast.gate.git.commit_check import main as git_main
@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> None:
     code = 2
     try:
         reply = _reply(arguments[0] if arguments else "", started)
-        limit(0)  # what has been decided is said, however late it is
+        limit(0)  # the decision is printed, however late it is
         if reply.stderr:
             _write(2, reply.stderr)
         if reply.stdout:
@@ -51,22 +51,22 @@ def _reply(client: str, started: float) -> Reply:
         from holdfast.gate.door.client_events import answer
 
         return answer(client, told, os.environ, started=started, pause=_pause, limit=limit)
-    except BaseException as error:  # a signal, a mistake, half an upgrade
+    except BaseException as error:  # a signal, a bug, half an upgrade
         limit(0)
         if not _may_write(told):
             return Reply()
-        # The client reads this code as a refusal; at a stop it would read "go on", and at a prompt
-        # "forget it".
-        return Reply(stderr=f"holdfast: refused, the gate broke: {error!r}\n", code=2)
+        # The client treats this code as a refusal; at a stop it would mean "continue", and at a
+        # prompt "erase it".
+        return Reply(stderr=f"holdfast: refused, the gate failed: {error!r}\n", code=2)
 
 
-#: What all clients call the events before a tool runs.
+#: The name of the event before a tool runs, in all clients.
 _BEFORE = "PreToolUse"
 
 
 def _may_write(told: bytes) -> bool:
-    """Whether the event may be the beginning of a write; in doubt it is. Nothing of ours is asked
-    that may be what is broken."""
+    """Whether the event may be the beginning of a write; True if unknown. This calls none of our
+    modules, which may be what is broken."""
     try:
         import json
 
@@ -94,8 +94,8 @@ def _write(descriptor: int, text: str) -> None:
 
 
 def limit(seconds: float) -> None:
-    """Raise OutOfTime so many seconds from now, and again until the process ends: where it is
-    raised it may be lost. With 0, not at all."""
+    """Raise OutOfTime so many seconds from now, and again until the process ends, because it may
+    be lost where it is raised. 0 cancels it."""
     try:
         from _signal import (  # type: ignore[import-not-found]
             ITIMER_REAL,
@@ -103,7 +103,7 @@ def limit(seconds: float) -> None:
             setitimer,
             signal,
         )
-    except ImportError:  # this system has no such clock
+    except ImportError:  # this system has no interval timer
         return
     signal(SIGALRM, _out_of_time)
     setitimer(ITIMER_REAL, seconds, 1.0 if seconds else 0.0)
@@ -116,5 +116,5 @@ def _out_of_time(_number: int, _frame: object) -> None:
 
 
 def _pause(seconds: float, waiter: Any) -> bool:
-    """Wait to be called, or for so long."""
+    """Wait for an event in the ledger, or for so many seconds."""
     return bool(waiter.wait(seconds))

@@ -1,4 +1,4 @@
-"""What one repository's ledger answers to one event of an agent.
+"""The answer of one repository's ledger to one event of an agent.
 
 Answers for several repositories are joined in `client_events`."""
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 GRANT_VARIABLE = "HOLDFAST_GRANT"
 SOCKET_VARIABLE = "HOLDFAST_SOCKET"
-#: Where a client accepts no longer timeout than its own, the hook answers within this part of it.
+#: If a client caps the timeout of an event, the hook answers within this part of it.
 ANSWERED_PART = 2 / 3
 #: As in `gate.config.off_switch`, `gate.guard.edit_marks` and `manager.owners.running_calls`, which
 #: are imported only if these exist.
@@ -56,13 +56,13 @@ ASIDE_FOLDER = ".holdfast/aside"
 CALLS_FOLDER = ".holdfast/calls"
 LEDGER_FOLDER = ".holdfast"
 SLIPS_FOLDER = ".holdfast/slips"
-#: How files are named that can switch the gate off; `gate.guard` looks which of them do.
+#: The names of files that may switch the gate off; `gate.guard` decides which of them do.
 SWITCHES = ("settings.json", "settings.local.json", "hooks.json", "config.toml", "holdfast.toml")
 GIT_HOOKS = ("pre-", "post-")
 
 
 def answer_at(root: str, paths: Paths, call: Call) -> Answer:
-    """What one ledger's gate says; and what its user has to know of the gate itself."""
+    """The answer of one ledger's gate, with warnings for the user about the gate itself."""
     from holdfast.gate.config import seals
 
     names = seals.changed(root)
@@ -70,7 +70,7 @@ def answer_at(root: str, paths: Paths, call: Call) -> Answer:
 
 
 def _broken_seals(root: str, names: list[str], call: Call) -> str:
-    """What was done to the files that switch the gate; also written down, for `holdfast log`."""
+    """The warnings about changed files that control the gate; also recorded for `holdfast log`."""
     from holdfast.gate.config import seals
     from holdfast.manager import transactions
 
@@ -78,7 +78,7 @@ def _broken_seals(root: str, names: list[str], call: Call) -> str:
     for name in told:
         try:
             transactions.note(call.manager_of(root), seals.CHANGED, {"path": name})
-        except HoldfastError:  # the user hears it all the same
+        except HoldfastError:  # the user is warned all the same
             continue
     return "\n".join(f"holdfast: {text}." for text in told.values())
 
@@ -111,8 +111,8 @@ def _said_at(root: str, paths: Paths, call: Call) -> Answer:
 
 
 def _git_told(root: str, intent: Intent) -> str:
-    """What the user should know of git's hooks; nearly always nothing. Commits that these did not
-    see are made up for before anything is decided."""
+    """Warnings about git's hooks, nearly always none. Commits that the hooks did not see are
+    processed first."""
     if not hook_watch.is_to_look(root, is_start=_is_start(intent)):
         return ""
     from holdfast.gate.git import hook_repair
@@ -121,8 +121,8 @@ def _git_told(root: str, intent: Intent) -> str:
 
 
 def _end(call: Call, root: str, settings: Settings) -> float:
-    """When the answer must be there, as a moment of `time.monotonic()`: before the client loses its
-    patience, as it is set where the session belongs to."""
+    """The deadline of the answer, as a moment of `time.monotonic()`: before the client's timeout,
+    as it is set in the session's own repository."""
     seconds: float = settings.deadline_seconds
     if not call.is_home(root):
         from holdfast.gate.guard import other_ledgers
@@ -173,7 +173,7 @@ def _asked(call: Call, paths: Paths, manager: Ledger, settings: Settings) -> Ans
         hears=clients.hears(intent),
     )
     root = _root(manager)
-    # Nothing is kept aside as long as nobody ran a command while another held something.
+    # No copies are kept until an agent has run a command while another agent held a file.
     watched = os.path.lexists(f"{root}/{ASIDE_FOLDER}")
     around = intent.event in (SHELL, SHELLED, FAILED) and intent.command
     if intent.event != EDIT and not around:
@@ -198,8 +198,8 @@ def _permitted(paths: Paths, manager: Ledger, gate: LeaseGate) -> Answer:
 
 
 def _around_command(call: Call, gate: LeaseGate, manager: Ledger, settings: Settings) -> Answer:
-    """Before a command of the agent, or after it. As long as its call is open, it keeps the agent's
-    files even if the client dies."""
+    """Before a command of the agent, or after it. While the command's call is open, it keeps the
+    agent's leases even if the client dies."""
     from holdfast.gate import guard
     from holdfast.manager.owners import running_calls
 
@@ -227,8 +227,8 @@ def _around_command(call: Call, gate: LeaseGate, manager: Ledger, settings: Sett
 
 
 def _leased(call: Call, gate: LeaseGate, manager: Ledger, settings: Settings) -> HookAnswers | None:
-    """What is done around a command that is leased at the write: in the repository that it is run
-    in. Others that it may write to are guarded."""
+    """The handling of a command that is leased at the write, in the repository that it runs in.
+    Others that it may write to are guarded."""
     from holdfast.gate.commands.lease_mode import slips_folder
     from holdfast.manager.files.paths import find_root
 
@@ -254,12 +254,12 @@ def _switching(call: Call, paths: Paths, manager: Ledger, gate: LeaseGate) -> An
 
 
 def _leads_to_ours(path: str) -> bool:
-    """Whether a path may be one of ours, by its words."""
+    """Whether a path may be one of ours, by its text."""
     return ".holdfast" in path or ".git/holdfast/" in path
 
 
 def _signed(manager: Ledger, holder: Holder, paths: list[str]) -> None:
-    """An agent's own edit is not taken for damage by those who watch its files."""
+    """Mark an agent's own edit, so that it does not count as damage to its files."""
     from holdfast.gate import guard
 
     guard.edited(manager, holder, paths)
@@ -268,7 +268,8 @@ def _signed(manager: Ledger, holder: Holder, paths: list[str]) -> None:
 def _damage(
     intent: Intent, gate: LeaseGate, manager: Ledger, *, expected: bool = False
 ) -> Callable[[], str]:
-    """What was done to this agent's files, to be told where it can be heard."""
+    """A function that returns the message on damage to this agent's files, if its client passes
+    messages on at this event."""
     if not clients.hears(intent):
         return str
     from holdfast.gate import guard
@@ -280,12 +281,12 @@ def _root(manager: Ledger) -> str:
     return manager.tree.root if manager.tree is not None else ""
 
 
-#: Events after which an agent is in the middle of no edit and no command.
+#: Events after which an agent has no pending edit or command.
 _AT_REST = (STOP, AGENT_STOP, SESSION_END)
 
 
 def _lived(call: Call, gate: LeaseGate, manager: Ledger, *, watched: bool) -> Answer:
-    """The beginning, the turns and the end of an agent's life."""
+    """Events of an agent's life: its start, its turns and its end."""
     intent, root, key = call.intent, _root(manager), gate.holder.key
     event = intent.event
     if event in (EDITED, FAILED, AGENT_CALL, *_AT_REST):
@@ -316,9 +317,9 @@ def _turn(call: Call, gate: LeaseGate) -> Answer:
     intent, event = call.intent, call.intent.event
     if event == STOP:
         call.stops.append(gate.stop(may_go_on=not intent.is_repeated, is_alone=intent.is_alone))
-        return Answer(QUIET)  # what it comes to is said when all ledgers have heard of it
+        return Answer(QUIET)  # the outcome is reported when all ledgers have decided
     if event == AGENT_STOP:
-        # After the tool that ran it, it has ended for good.
+        # After the tool that ran it, the sub-agent has ended for good.
         call.stops.append(gate.end_agent(may_go_on=not (intent.is_repeated or intent.tool)))
         return Answer(QUIET)
     if event == SESSION_END:

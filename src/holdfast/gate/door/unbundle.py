@@ -1,7 +1,7 @@
-"""How a hook uses the bundle, which `bundle` makes: the first part of it is this module.
+"""Loads modules from the bundle that `bundle` makes; its first part is this module.
 
-Modules that every edit needs are made at once and in order, the others are read and made when
-somebody imports them.
+The modules that every edit needs are created immediately and in order, the others when they are
+imported.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from types import CodeType, ModuleType
     from typing import Any
 
-    #: A path, its time and its size: as it was when the bundle was made.
+    #: A path with its time and size when the bundle was made.
     Stamp = tuple[str, int, int]
-    #: Its name, whether it is a package, its source, and its code.
+    #: A module's name, whether it is a package, its source, and its code.
     Usual = tuple[str, bool, str, CodeType]
     #: Whether it is a package, its source, where its code begins behind the first part of the
     #: file, and how long that is.
@@ -48,7 +48,7 @@ class Rest:
         try:
             self._file.seek(self._begin + start)
             self._codes[name] = loads(self._file.read(size))
-        except (OSError, ValueError, EOFError, TypeError):  # damaged: then it is imported as usual
+        except (OSError, ValueError, EOFError, TypeError):  # damaged: the usual import follows
             return None
         file = stamp[0]
         spec = self._spec(name, self, origin=file, is_package=is_package)
@@ -67,8 +67,8 @@ class Rest:
 def use(
     file: FileIO, room: str, made_for: str, stamps: list[Stamp], usual: list[Usual], rare: Rares
 ) -> bool:
-    """Import from the bundle, if all is still as it was, and if it was made for this room of the
-    gate: a copied package has a copied bundle."""
+    """Import from the bundle, if all sources are unchanged, and if it was made for this package: a
+    copied package has a copied bundle."""
     if room != made_for:
         return False
     for stamp in stamps:
