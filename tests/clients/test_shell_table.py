@@ -32,14 +32,14 @@ from .servers import AnthropicServer, Call, OpenAIServer, Step, bash, edit_cell,
 pytestmark = [LINUX_ONLY, *([NEEDS_LANDLOCK] if sys.platform == "linux" else [])]
 
 TABLE = Path(__file__).parents[2] / "docs/shell.md"
-HEADER = "| way of writing what another agent holds, with leases |"
+HEADER = "| way of writing a file that another agent holds, with leases |"
 PREVENTED, DETECTED, NEITHER = "prevented", "detected", "neither"
 CLIENTS = ("claude", "codex")
 
 #: What the owner holds: a file that it has changed, one that it has made, and with Claude Code one
 #: for which that has another tool.
 CHANGED, MADE, BOOK = "a.txt", "made.txt", "book.ipynb"
-#: Not seen by who reads a line.
+#: A parser that reads the line does not see this write.
 WRITER = "open('a.txt', 'w').write('bad')\n"
 IDENTITY = ["-c", "user.name=Tess", "-c", "user.email=tess@example.org"]
 
@@ -359,7 +359,7 @@ SHARED: dict[str, Callable[[Scene], str]] = {
     "a tool of an MCP server that has the file": mcp_named,
 }
 ALONE: dict[str, Callable[[Stage], str]] = {
-    "`git pull`, what comes": pull,
+    "`git pull`, changes that it fetches": pull,
     "words that are known only": unknown_words,
     "a tool of an MCP server that has not": mcp_unnamed,
     "a line that calls a command of `gate.lease_except`": excepted,

@@ -228,8 +228,8 @@ WAYS: dict[str, Callable[[Way], str]] = {
     "any of these in another repository": elsewhere,
     "`apply_patch` typed": apply_patch,
     "`git stash`, `reset --hard`": whole_tree,
-    "`git pull`, what is known": known_pull,
-    "`git pull`, what comes": unknown_pull,
+    "`git pull`, changes that were fetched": known_pull,
+    "`git pull`, changes that it fetches": unknown_pull,
     "a tool of an MCP server that has the file": mcp_named,
     "a tool of an MCP server that has not": mcp_unnamed,
     "a program:": program,
@@ -237,16 +237,16 @@ WAYS: dict[str, Callable[[Way], str]] = {
     "a command that fails": failing,
     "a command in the background": background,
     "text typed into": typed,
-    "a command that is broken off": broken_off,
+    "a command that the user": broken_off,
     "what a program leaves running": left_running,
-    "a program that is not told where": not_named,
+    "a program that writes into a repository": not_named,
     "any of these by a client whose hooks": no_hooks,
     "any of these inside `holdfast run --sandbox`": sandboxed,
 }
 
 
 def rows() -> list[tuple[str, str, str]]:
-    text = TABLE.read_text().partition("### What the nets hold")[2].partition("\n## ")[0]
+    text = TABLE.read_text().partition("### What the nets catch")[2].partition("\n## ")[0]
     lines = [line for line in text.splitlines() if line.startswith("| ")]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[1:]]
     return [(row[0], row[1], row[2]) for row in cells]

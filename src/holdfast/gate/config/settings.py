@@ -3,21 +3,20 @@
     notify = []              # a command that is started when an agent is blocked, or can continue
 
     [gate]
-    shell = "lease"          # around shell commands: lease (where the kernel can), guard or off
+    shell = "lease"          # how shell commands run: lease (where the kernel can), guard or off
     lease_except = ["sudo", …]  # commands that cannot run below a broker, and are guarded
     retry_seconds = 180      # from a refusal to the one retry
-    hold_seconds = 20        # how long a refused call is kept open, in case its file comes free
+    hold_seconds = 20        # how long a refused call is held open, in case its file becomes free
     timeout_seconds = 240    # how long a client waits for a hook, which stops 10 s earlier itself
-    idle_seconds = 30        # from a stop without further activity to the release
-    foreign_seconds = 1800   # how long a lease lasts whose owner cannot be judged from here
-    wake = true              # hand a file over the moment it comes free, before the retry is due
-    across_worktrees = "tell"  # of a file that another checkout's agent changes: tell, refuse, off
+    idle_seconds = 30        # from a stop to the release, if the agent does nothing more
+    foreign_seconds = 1800   # a lease's length if its owner may be alive elsewhere
+    wake = true              # hand a file over as soon as it is free, before the retry is due
+    across_worktrees = "tell"  # if another checkout's agent changes the file: tell, refuse, off
 
     [sandbox]
-    write = []               # what a sandboxed command may write beside its grant
+    write = []               # what a sandboxed command may write besides its grant
 
-    [work]                   # how agents are sent out: read in `holdfast.work.screens.layout`, not
-    here
+    [work]                   # how agents are started: read in `holdfast.work.screens.layout`
 
 A misspelled key is an error that names the line, never a silent default. A hook cannot fail for
 that, so it passes `lenient`: then the valid settings apply, the rest has its default, and `problem`
