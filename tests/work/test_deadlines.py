@@ -83,7 +83,7 @@ def test_one_that_comes_earlier_than_all_others_is_not_missed(clock: Clock, due:
     due.note(at(1055), "later")
     assert due.seconds == pytest.approx(50)
     due.note(at(1001), "soon")
-    assert due.seconds <= 0, "how far away that is nobody knows yet"
+    assert due.seconds <= 0, "it is not known yet how far away that is"
     due.due()
     assert due.seconds == pytest.approx(1)
 
@@ -119,4 +119,4 @@ def test_a_doubt_makes_it_read_the_clock_again_even_during_a_reading(
     clock.now = now  # type: ignore[method-assign]
     assert due.due()[1] == []
     clock.now = asking  # type: ignore[method-assign]
-    assert due.due()[1] == ["b"], "what was read was old, and somebody said so"
+    assert due.due()[1] == ["b"], "the reading was old, and was doubted"

@@ -30,7 +30,7 @@ from holdfast.work.launching.slots import AgentError, Ended
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or not fork_client.is_possible(),
-    reason="not known how a process is made for somebody else here",
+    reason="not known how to make a process for another parent here",
 )
 
 WITHOUT = (

@@ -459,7 +459,7 @@ def test_another_process_may_decide(small: Application) -> None:
     other = Pipeline(
         lock_manager=small.manager, screen_manifest=ScreenManifest.load(small.manifest_file)
     )
-    other.decide("blog/posts", approve=True, by="somebody else")
+    other.decide("blog/posts", approve=True, by="another person")
     small.when(pipeline.is_done, "all is done")
     assert small.states() == {"blog/posts": "completed"}
 
@@ -634,7 +634,9 @@ def test_seed004_25_the_constructor_of_the_document_works_as_it_stands(
         scheduler=Scheduler(lock_manager=lock_manager, claude_semaphore=claude_semaphore),
         screen_manifest=ScreenManifest.load("screens.json"),
     )
-    assert claude_semaphore.acquire(blocking=False), "somebody else has one of the two"
+    assert claude_semaphore.acquire(blocking=False), (
+        "another part of the program has one of the two"
+    )
     try:
         pipeline.start()
         app.when(pipeline.is_done, "all is done")

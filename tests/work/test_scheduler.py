@@ -143,7 +143,7 @@ def test_seed004_10_one_that_cannot_start_does_not_hold_up_the_next(
     ((waiting, conflicts),) = scheduler.waiting_items()
     assert (waiting.workflow, conflicts[0].holder) == ("a", "somebody")
     manager.release(held.id)
-    until(lambda: "a" in stop.came, "the first is out, without anybody polling for it")
+    until(lambda: "a" in stop.came, "the first starts, without polling")
     stop.let()
     ends(scheduler)
 
@@ -215,7 +215,7 @@ def test_seed004_23_stop_waits_for_items_in_progress_and_dispatches_no_more(
     until(lambda: stop.came == ["a"], "the first is out")
     stopper = threading.Thread(target=scheduler.stop)
     stopper.start()
-    until(lambda: scheduler._snapshot.is_stopping, "it sends nobody out any more", 10)
+    until(lambda: scheduler._snapshot.is_stopping, "it dispatches no more", 10)
     stopper.join(0.1)
     assert stopper.is_alive(), "it waits for the first"
     stop.let()
