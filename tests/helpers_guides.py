@@ -67,6 +67,15 @@ def transcripts(page: str) -> list[Shown]:
     return found
 
 
+def listed_commands(page: str) -> list[str]:
+    """The commands of ours that a page has in its blocks, without a prompt and an output."""
+    found = []
+    for kind, block in _BLOCK.findall((ROOT / page).read_text()):
+        if kind in ("", "sh") and "$ " not in block:
+            found += re.findall(r"^(?:source <\()?holdfast [a-z-].*$", block, re.M)
+    return [without_comment(command) for command in found]
+
+
 def named_commands(page: str) -> Iterator[tuple[int, str]]:
     """Each command of ours that a page names without a prompt, in a block or in a sentence, and its
     line."""
