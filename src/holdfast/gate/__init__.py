@@ -1,16 +1,16 @@
-"""The gate: no edit without a lease, for agents that never heard of locks.
+"""The gate: no edit without a lease, for agents that call no lock commands.
 
-A client's hook tells what is about to happen; an adapter in `clients` turns that into an `Intent`.
-The gate takes or refuses the lease and answers; the adapter says it in the words which that client
-obeys. Trouble inside is a refusal with a reason, never a write that slips through.
+A client's hook reports an event; an adapter in `clients` turns that into an `Intent`. The gate takes
+or refuses the lease and answers; the adapter prints the answer in the form that the client obeys. A
+failure inside is a refusal with a reason, never an unchecked write.
 
-It sees what a client tells it. What a program writes behind the client's back is noticed
-afterwards, or prevented by a sandbox; the guide has a table of which is which.
+The gate sees only the events that a client reports. Other writes of a program are found afterwards,
+or prevented by a broker or a sandbox; the guide has a table.
 
     door              a client's hook process, from its input to the answer
     hook              the program that a client starts for it
-    clients           one module for each agent's client: what it says, and what it obeys
-    intent            what an agent is about to do, and the answer
+    clients           one module for each agent's client: its input, and the replies it obeys
+    intent            the event of an agent, and the gate's answer
     agents            agents as holders
     rulebook          one pure decision for each event of an agent
     lease_gate        takes or refuses the lease before an edit

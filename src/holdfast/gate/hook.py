@@ -1,9 +1,9 @@
 """The program that clients start as their hook: `python -I -S hook.py CLIENT`, or read and
 executed by a Python that has its path and the client as `sys.argv`.
 
-Started like that the interpreter looks for nothing but its own library, which is half of what it
-takes to start. So this file finds the package that it lies in by itself, and the bundle that was
-made of it. It is compiled anew each time, so it is short and plain.
+Started like this the interpreter searches only its own library, which halves its start. So this
+file finds its own package, and the bundle made of that, by itself. It is compiled each time it
+runs, so it is short and plain.
 """
 
 import gc
@@ -26,7 +26,7 @@ if __name__ == "__main__":
     sys.path.insert(0, here.removesuffix("/holdfast/gate") if "/" in here else here + "/../..")
     try:
         from holdfast.gate.door.hook_process import main
-    except BaseException as error:  # half an upgrade: what may write is refused, and nothing else
+    except BaseException as error:  # half an upgrade: only events that may write are refused
         import json
 
         event = ""

@@ -130,7 +130,7 @@ def _wants_git(call: Call, root: str) -> bool:
         raise UsageError(
             f"{root} is not a git work tree", hint="leave out --git, or make it one: git init"
         )
-    # A person who names the clients has said what is wanted.
+    # With named clients, git's hooks are installed only on request.
     return has_git(root) and (call.flag("git") or not call.flag("client"))
 
 

@@ -1,7 +1,7 @@
-"""What a patch in the form of `apply_patch` makes of one file's text.
+"""The text of one file after a patch in the form of `apply_patch`.
 
 Only for files whose new text decides whether an agent may write them. The client finds the place
-of a change more leniently than this does: what is not found here is not known, never guessed.
+of a change more leniently than this does: a result that is not certain is unknown, never guessed.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def _notify(root: str, first: Sequence[str], environ: Mapping[str, str]) -> list
         # as it is started: in the folder of the repository
         place = os.path.join(root, program) if os.path.dirname(program) else program
         if shutil.which(place, path=environ.get("PATH", os.defpath)) is None:
-            told = f"there is no program {program!r}: nobody is notified when an agent is blocked"
+            told = f"there is no program {program!r}, so blocked agents are not reported"
             fix = f"install it, or correct notify in {FILE}"
             return [Finding("settings", "notify", NOTE, told, fix)]
     return []
@@ -212,7 +212,7 @@ def ledger(root: str) -> list[Finding]:
         told = _listed([f"{_path(grant)} ({grant.holder.id}: {why})" for grant, why in stale])
         found.append(
             Finding(
-                "ledger", "stale leases", NOTE, f"not removed yet, and block nobody: {told}",
+                "ledger", "stale leases", NOTE, f"not removed yet, without effect: {told}",
                 "holdfast doctor --fix",
             )
         )  # fmt: skip

@@ -155,7 +155,7 @@ class Scene:
 
 
 def end(process: subprocess.Popen[str]) -> None:
-    """End a process that nobody has waited for yet, with its whole session."""
+    """End a process that was not waited for yet, with its whole session."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):

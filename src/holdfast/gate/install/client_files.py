@@ -85,14 +85,14 @@ _NOTHING = "correct it and try again; nothing was written"
 
 
 def write(change: Change) -> None:
-    """Put the new text in place of the old, at once and with the same mode.
+    """Replace the old text by the new one atomically, with the same mode.
 
-    Raises InstallError if somebody else has written meanwhile.
+    Raises InstallError if another program has changed the file meanwhile.
     """
     path = os.path.realpath(change.path)
     if read(path, change.name) != change.old:
         raise InstallError(
-            f"{change.name} is being written by somebody else", hint="try again", path=change.path
+            f"another program has just changed {change.name}", hint="try again", path=change.path
         )
     if change.new is None:
         os.unlink(path)

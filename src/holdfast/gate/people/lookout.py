@@ -42,7 +42,7 @@ def run(words: list[str]) -> None:
             is_done = _looked(root, place)
             place.give_up()
             # An agent that was blocked just before that counts on this lookout.
-            if not is_done or not _is_anybody_blocked(root):
+            if not is_done or not _is_any_agent_blocked(root):
                 break
     except FileNotFoundError:  # the ledger's folder
         pass
@@ -77,7 +77,7 @@ def _is_there(root: str) -> bool:
     return os.path.lexists(f"{root}/{LEDGER_FOLDER}/ledger.db")
 
 
-def _is_anybody_blocked(root: str) -> bool:
+def _is_any_agent_blocked(root: str) -> bool:
     if not _is_there(root):
         return False
     with Ledger.at(root) as manager:

@@ -78,14 +78,16 @@ def look_out(root: str) -> int:
     """Start the lookout of a repository unless there is one. Call it where an agent is blocked and
     `notify` is set. Returns the pid of the new process, or 0. Never raises."""
     from holdfast.gate import side_process
-    from holdfast.gate.people.notify_command import for_anybody
+    from holdfast.gate.people.notify_command import without_agent_variables
 
     try:
         if side_process.Place(root, LOOKOUT).is_taken():
             return 0
     except OSError:
         return 0
-    return side_process.start("holdfast.gate.people.lookout", [root], for_anybody(os.environ))
+    return side_process.start(
+        "holdfast.gate.people.lookout", [root], without_agent_variables(os.environ)
+    )
 
 
 def look_out_if_wanted(root: str) -> None:

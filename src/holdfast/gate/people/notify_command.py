@@ -47,14 +47,14 @@ def notify(
     if not command:
         return
     told = {NOTICE_VARIABLE: what, AGENT_VARIABLE: agent, FILE_VARIABLE: file}
-    environ = {**for_anybody(os.environ), **told}
+    environ = {**without_agent_variables(os.environ), **told}
     try:
         spawn([*command, sentence], environ, root)
     except Exception:  # an edit does not depend on a notification
         pass
 
 
-def for_anybody(environ: Mapping[str, str]) -> dict[str, str]:
+def without_agent_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment without variables of agents, of a commit, or with rights."""
     return {
         name: text
