@@ -1,8 +1,8 @@
 """The gate: no edit without a lease, for agents that call no lock commands.
 
-A client's hook reports an event; an adapter in `clients` turns that into an `Intent`. The gate takes
-or refuses the lease and answers; the adapter prints the answer in the form that the client obeys. A
-failure inside is a refusal with a reason, never an unchecked write.
+A client's hook reports an event; an adapter in `clients` turns that into an `Intent`. The gate
+takes or refuses the lease and answers; the adapter prints the answer in the form that the client
+obeys. A failure inside is a refusal with a reason, never an unchecked write.
 
 The gate sees only the events that a client reports. Other writes of a program are found afterwards,
 or prevented by a broker or a sandbox; the guide has a table.
