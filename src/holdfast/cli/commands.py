@@ -139,15 +139,15 @@ GLOBALS = (
     Option("json", "", "print one JSON document instead of text"),
     Option("store", "URL", "use this store instead of the repository's own (HOLDFAST_STORE)"),
     Option("", "DIR", "run as if started in this folder", value=FOLDER, short="-C"),
-    Option("help", "", "show how it is used", short="-h"),
+    Option("help", "", "show this help", short="-h"),
     Option("version", "", "print the version", short="-V"),
 )
 
 COMMANDS = (
     Command("init", "guarding.init", "",
             "guard this repository: hooks for the agents' clients and for git",
-            (Option("client", "LIST", "these clients, instead of those found: claude,codex"),
-             Option("git", "", "git's hooks too, even if clients are named"),
+            (Option("client", "LIST", "guard these clients, not those found: claude,codex"),
+             Option("git", "", "install git's hooks too, even if clients are named"),
              Option("no-git", "", "leave git's hooks alone"),
              Option("dry-run", "", "only print what would be written"),
              Option("diff", "", "show every line that changes"),
@@ -159,8 +159,8 @@ COMMANDS = (
             group=EVERY_DAY,
             examples=("holdfast init --dry-run --diff", "holdfast init --client claude --yes")),
     Command("status", "locking.status", "", "show what is locked, and who waits",
-            (Option("all", "", "also grants that have ended but were not reaped, and all details"),
-             Option("watch", "", "draw it again whenever something changes")),
+            (Option("all", "", "add grants that have ended but were not reaped, and all details"),
+             Option("watch", "", "redraw whenever something changes")),
             group=EVERY_DAY, aliases=("ps",),
             examples=("holdfast status", "holdfast status --all --json")),
     Command("lock", "locking.lock_commands", "PATH…", "lock files for writing, all or none",
@@ -170,7 +170,7 @@ COMMANDS = (
             examples=('holdfast lock app/x.rb --read lib/ --reason "fix the parser"',
                       "holdfast lock db/schema.rb port:5432 --ttl 30m --wait 5m")),
     Command("unlock", "locking.lock_commands", "GRANT|PATH…", "release what you have locked",
-            (HOLDER, Option("force", "", "take it away from its holder; only a person may"),
+            (HOLDER, Option("force", "", "take the lock away from its holder; only a person may"),
              Option("reason", "TEXT", "why it is taken away; shown to its holder and in the log")),
             takes=FILE, group=EVERY_DAY,
             examples=("holdfast unlock app/x.rb lib/",
@@ -178,11 +178,11 @@ COMMANDS = (
     Command("run", "locking.run_command", "-- COMMAND…",
             "lock, run a command, release when it ends",
             (WRITE, READ, HOLDER, REASON, WAIT,
-             Option("lease", "", "lease each file when the command first writes it; an "
-                    "error if the kernel cannot"),
+             Option("lease", "", "lease each file when the command first writes it; fail "
+                    "if the kernel cannot"),
              Option("until-commit", "", "with --lease: release each file once it is committed"),
-             Option("sandbox", "=best-effort", "let it write only what it has locked; refuse to "
-                    "start if the kernel cannot, unless with best effort", maybe=True),
+             Option("sandbox", "=best-effort", "let it write only what it has locked; if the "
+                    "kernel cannot enforce that, fail (best-effort: run anyway)", maybe=True),
              Option("git", "", "with --sandbox: open .git too, for commits; no security boundary")),
             takes="command", group=EVERY_DAY,
             examples=("holdfast run --write db/schema.rb --read app/ -- rake db:migrate",
@@ -209,7 +209,7 @@ COMMANDS = (
              Option("resume", "", "continue what an earlier dispatcher left"),
              Option("amend", "", "only for screens, see below"),
              Option("forget", "", "forget the records of a list, or of all work"),
-             Option("sandbox", "=best-effort", "agents have one, with or without this option",
+             Option("sandbox", "=best-effort", "not needed for tasks: agents always have one",
                     maybe=True),
              Option("serve", "PORT", "show the progress in a browser, as serve does", maybe=True)),
             takes=FILE,
@@ -284,11 +284,11 @@ COMMANDS = (
             takes="claude codex", group=AGENTS,
             examples=("holdfast hook claude < event.json", "holdfast hook codex < event.json")),
     Command("snippet", "guarding.agent_lines", "",
-            "print a paragraph on Holdfast for AGENTS.md and CLAUDE.md",
+            "print a paragraph about Holdfast for AGENTS.md and CLAUDE.md",
             group=AGENTS,
             examples=("holdfast snippet >> AGENTS.md", "holdfast snippet --json")),
     Command("statusline", "guarding.agent_lines", "",
-            "print one line on a session of Claude Code, for its statusLine setting",
+            "print one line about a session of Claude Code, for its statusLine setting",
             help="Reads the JSON that Claude Code passes on standard input.", group=AGENTS,
             examples=("holdfast statusline < session.json",
                       "holdfast statusline --json < session.json")),
@@ -319,14 +319,14 @@ COMMANDS = (
             takes="bash zsh fish", group=REST,
             examples=("source <(holdfast completion bash)",
                       "holdfast completion zsh > ~/.zfunc/_holdfast")),
-    Command("help", "help", "[COMMAND]", "show how Holdfast, or one command, is used",
+    Command("help", "help", "[COMMAND]", "show how to use Holdfast, or one command",
             takes=NAME, group=REST, examples=("holdfast help lock", "holdfast help spec lock")),
 )  # fmt: skip
 
 FAMILIES: tuple[Family, ...] = (
     Family("spec", "spec locks: which machine works on which spec"),
     Family("proof", "proof ledgers: events in files, and who works on which node"),
-    Family("tree", "worktrees with one writer each, and snapshots that are whole or not there"),
+    Family("tree", "worktrees with one writer each, and atomic snapshots"),
 )
 
 #: Run by `holdfast` without a command, by `--help` and by `--version`.
@@ -338,9 +338,9 @@ VERSION = Command("version", "help", "", "")
 VARIABLES = (
     ("HOLDFAST_STORE", "the store to use, as with --store"),
     ("HOLDFAST_HOLDER", "the name of the holder, set by a program that runs agents"),
-    ("HOLDFAST_SERVE_TOKEN", "the token of serve, where other users cannot see it"),
+    ("HOLDFAST_SERVE_TOKEN", "the token of serve, hidden from other users"),
     ("MAX_CLAUDE_CONCURRENCY", "how many agents run at once, instead of work.slots"),
-    ("NO_COLOR", "no colours, whatever the terminal can do"),
+    ("NO_COLOR", "no colours, even if the terminal supports them"),
     ("COLUMNS", "how wide help and tables may be"),
 )
 
