@@ -41,11 +41,11 @@ README_NAMES = {
 }
 
 README_LINES = (
-    Line("take and give back, one process", "cycle", "cycle, one process",
+    Line("acquire and release, one process", "cycle", "cycle, one process",
          (locks.FILELOCK, locks.LEASE)),
     Line("8 processes on one path", "crowd", "crowd of 8, total", (locks.FILELOCK,)),
-    Line("the poorest of the 8 has, of the richest", "crowd", "crowd of 8, poorest / richest",
-         (locks.FILELOCK,)),
+    Line("grants of the slowest of the 8, per grant of the fastest", "crowd",
+         "crowd of 8, poorest / richest", (locks.FILELOCK,)),
     Line("from release to the next one's grant, p50", "handover", "hand-over p50",
          (locks.FILELOCK,)),
     Line("`holdfast lock` from a shell", "shell", "holdfast lock, from a shell",

@@ -69,7 +69,7 @@ def test_a_run_replaces_its_own_figures_in_both_documents_and_no_others(bench: P
     assert f"**{own['run'][:10]}**" in page
     assert "4,321/s" in page
     assert ">= 5 x" in page
-    assert "| take and give back, one process | 4,321/s | filelock.FileLock 1,000/s; " in readme
+    assert "| acquire and release, one process | 4,321/s | filelock.FileLock 1,000/s; " in readme
     for file, text in Figures(bench).documents().items():
         assert file.read_text() == text
 
