@@ -193,7 +193,7 @@ def git(scene: Scene, root: str) -> list[Finding]:
     ours = {hook.name: hook for hook in found if _is_ours(hook)}
     if "pre-commit" not in ours:
         if not load(root).git:
-            told = "git has no hooks of ours here: commits are not checked"
+            told = "Holdfast's git hooks are not installed here: commits are not checked"
             return [Finding("git", COMMIT, SKIPPED, told, "holdfast init --git")]
         told = "there is no pre-commit hook of ours where git looks for it"
         return [Finding("git", COMMIT, FAILED, told, PUT_RIGHT)]
