@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-NOBODY = "unknown"
+UNKNOWN_OWNER = "unknown"
 VARIABLES = ("USER", "LOGNAME", "USERNAME")
 #: A git command here needs no network; one that takes longer hangs.
 GIT_SECONDS = 5.0
@@ -17,7 +17,7 @@ def owner_name(workspace: str, environ: Mapping[str, str]) -> str:
     named = _from_git(workspace)
     for name in VARIABLES:
         named = named or environ.get(name, "").strip()
-    return named or NOBODY
+    return named or UNKNOWN_OWNER
 
 
 def _from_git(workspace: str) -> str:

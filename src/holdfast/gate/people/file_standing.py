@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.model import Grant
     from holdfast.core.view import View
-    from holdfast.gate.rulebook.agent_records import Block, Everybody, Wait
+    from holdfast.gate.rulebook.agent_records import AllAgents, Block, Wait
 
 # Details beside the state.
 RESTS = "rests"
@@ -136,27 +136,27 @@ def standings(view: View, grants: Iterable[Grant] | None = None) -> list[Standin
     draft = Draft(view)
     if grants is None:
         grants = [grant for grant in view.grants() if not fate(draft, grant)]
-    everybody = agent_records.everybody(view)
-    waits = [wait for wait in everybody.waits if _is_waited_for(draft, everybody, wait)]
+    all_agents = agent_records.all_agents(view)
+    waits = [wait for wait in all_agents.waits if _is_waited_for(draft, all_agents, wait)]
     tickets = {wait.ticket: wait for wait in waits if wait.ticket}
     owned = [grant for grant in grants if grant.holder.key[:1] == AGENT]
     kept = {grant.id for grant in owned if _is_kept(grant, tickets.get(grant.id))}
     given = {grant.id for grant in owned} - kept
-    unused = {wait.ticket for wait in everybody.waits}
+    unused = {wait.ticket for wait in all_agents.waits}
     found: list[Standing] = []
     for grant in owned:
         if grant.id in given:
-            found += _owned(draft, everybody, grant, is_unused=grant.id in unused)
+            found += _owned(draft, all_agents, grant, is_unused=grant.id in unused)
     for wait in waits:
         if wait.ticket not in given:
-            found += _waiting(view, everybody, wait, kept)
-    found += [_blocked(view, block) for block in everybody.blocks]
+            found += _waiting(view, all_agents, wait, kept)
+    found += [_blocked(view, block) for block in all_agents.blocks]
     return found
 
 
-def _is_waited_for(draft: Draft, everybody: Everybody, wait: Wait) -> bool:
+def _is_waited_for(draft: Draft, all_agents: AllAgents, wait: Wait) -> bool:
     """Whether the agent of a wait is alive, and still waits for its files."""
-    presence = everybody.present.get(wait.key)
+    presence = all_agents.present.get(wait.key)
     if wait.handed or (presence is not None and draft.is_dead(presence.witness) is True):
         return False
     # A file that was handed over and has lapsed before the retry is no longer waited for.
@@ -175,13 +175,13 @@ def _is_kept(grant: Grant, wait: Wait | None) -> bool:
 
 
 def _owned(
-    draft: Draft, everybody: Everybody, grant: Grant, *, is_unused: bool
+    draft: Draft, all_agents: AllAgents, grant: Grant, *, is_unused: bool
 ) -> Iterator[Standing]:
     holder = grant.holder
     how, until = "", expiry(draft, grant)
     if is_unused:
         how = HANDED
-    elif _stops(everybody, holder.key, draft.now):
+    elif _stops(all_agents, holder.key, draft.now):
         how, until = HELD, None
     elif grant.idle_at is not None:
         how, until = RESTS, grant.idle_at
@@ -195,9 +195,9 @@ def _owned(
         )  # fmt: skip
 
 
-def _stops(everybody: Everybody, key: str, now: int) -> bool:
+def _stops(all_agents: AllAgents, key: str, now: int) -> bool:
     """Whether an agent's stop is being held open."""
-    rest = everybody.rests.get(key)
+    rest = all_agents.rests.get(key)
     return rest is not None and rest.held_until > now
 
 
@@ -209,12 +209,12 @@ def _files(grant: Grant) -> Iterable[str]:
     )
 
 
-def _waiting(view: View, everybody: Everybody, wait: Wait, kept: set[str]) -> Iterator[Standing]:
+def _waiting(view: View, all_agents: AllAgents, wait: Wait, kept: set[str]) -> Iterator[Standing]:
     draft = Draft(view)  # of its own: looking ends what it finds dead, and we only look
     ticket = draft.ticket(wait.ticket) if wait.ticket else None
     line = 0 if ticket is None else place_in_line(draft, ticket)
     owners: dict[str, str] = {}
-    how = CIRCLE if wait.circle else HELD if _stops(everybody, wait.key, view.now) else ""
+    how = CIRCLE if wait.circle else HELD if _stops(all_agents, wait.key, view.now) else ""
     if wait.ticket in kept:
         how = RESERVED
     else:

@@ -521,7 +521,7 @@ def present(view: View | Draft, start: str = _ALL) -> list[Presence]:
     return [Presence.of(event) for event in notes if is_readable(event)]
 
 
-class Everybody:
+class AllAgents:
     """The records of all agents, oldest first; by key where an agent has only one of a kind."""
 
     __slots__ = ("blocks", "present", "rests", "waits")
@@ -545,9 +545,9 @@ class Everybody:
                 self.rests[rest.key] = rest
 
 
-def everybody(view: View | Draft) -> Everybody:
+def all_agents(view: View | Draft) -> AllAgents:
     """The records of all agents."""
-    return Everybody(view.notes(_ALL))
+    return AllAgents(view.notes(_ALL))
 
 
 def end_all(draft: Draft, start: str) -> None:

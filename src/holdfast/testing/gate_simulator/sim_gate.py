@@ -350,7 +350,7 @@ class GateSimulation(GateEvents):
             self.model.now = self._now
             lease = self.model.owner(path)
             if lease is None or lease.key != agent.key:
-                has = "nobody" if lease is None else lease.key
+                has = "no agent" if lease is None else lease.key
                 raise Broken("writes under a lease (1)", f"{agent.key} writes {path} of {has}")
             lease.written.add(path)
             self.world.write(path)

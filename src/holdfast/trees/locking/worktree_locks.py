@@ -158,7 +158,7 @@ def check(worktree: Worktree, holder_id: str, *, token: int | None = None) -> Lo
     """The record, if this holder may change the worktree with it now.
 
     Without a guard around it, the answer holds only for this moment. With a token, a lock that has
-    been taken over since is `E_FENCING_MISMATCH`, whoever holds it now.
+    been taken over since is `E_FENCING_MISMATCH`, whichever holder has it now.
     """
     lock = _LockFiles(worktree)
     record = lock.own(holder_id, token)
