@@ -195,7 +195,7 @@ def git(scene: Scene, root: str) -> list[Finding]:
         if not load(root).git:
             told = "Holdfast's git hooks are not installed here: commits are not checked"
             return [Finding("git", COMMIT, SKIPPED, told, "holdfast init --git")]
-        told = "there is no pre-commit hook of ours where git looks for it"
+        told = "Holdfast's pre-commit hook is not where git looks for it"
         return [Finding("git", COMMIT, FAILED, told, PUT_RIGHT)]
     trouble = _prepare(scene, ours)
     if trouble:
