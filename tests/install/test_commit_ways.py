@@ -1,5 +1,5 @@
 """Every way in which git makes commits, through the installed hooks, with the real git: which of
-them are checked, and what each of them frees."""
+them are checked, and which leases each of them releases."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def test_a_commit_after_a_conflict_is_checked_whoever_began_it(
 def test_files_that_git_has_stashed_for_an_operation_are_not_clean(
     repo: Repo, ann: Actor, words: tuple[str, ...]
 ) -> None:
-    """They come back unchanged, so no other agent may get them meanwhile."""
+    """git restores them unchanged, so no other agent may lease them meanwhile."""
     repo.start("a.py", "b.py", "c.py")
     repo.side("c.py")
     if words[0] == "rebase":  # our own commits are rewritten, with a.py in one of them

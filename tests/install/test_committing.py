@@ -1,4 +1,4 @@
-"""Commits through the installed hooks, by several agents at once, with the real git."""
+"""Commits through the installed hooks, by several agents at the same time, with the real git."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def person(repo: Repo) -> Actor:
     return repo.actor("editor")
 
 
-# A commit frees the committed files
+# A commit releases the committed files
 
 
 def test_seed002_fr6_1_a_successful_commit_releases_the_committed_files(
@@ -175,7 +175,7 @@ def test_a_lock_that_was_requested_by_hand_stays(repo: Repo, ann: Actor) -> None
     assert list(repo.held()) == ["a.py"]
 
 
-# A commit of files that others hold
+# A commit of files that other holders have locked
 
 
 def test_a_file_that_another_agent_holds_is_refused_and_named(
@@ -391,7 +391,7 @@ def test_a_person_may_commit_what_was_locked_from_the_same_place(repo: Repo, per
 def test_the_nearest_client_counts_whatever_the_environment_inherited(
     repo: Repo, ann: Actor, bob: Actor
 ) -> None:
-    """A client that another one started has the variables of both."""
+    """A client that another client started has the variables of both."""
     repo.start("a.py", "b.py")
     ann.edit("a.py")
     bob.edit("b.py")
@@ -473,7 +473,7 @@ def test_one_who_was_sent_out_with_a_grant_commits_what_it_covers(
 def test_the_id_of_anothers_grant_is_not_enough_to_commit_what_it_covers(
     repo: Repo, person: Actor
 ) -> None:
-    """A refusal names the conflicting grant; only an agent sent out with it has its token."""
+    """A refusal names the conflicting grant; only the agent started for it has its token."""
     repo.start("a.py")
     (repo.root / "a.py").write_text("new\n")
     with LockManager.open(repo.root) as manager:
@@ -485,7 +485,7 @@ def test_the_id_of_anothers_grant_is_not_enough_to_commit_what_it_covers(
 
 
 def test_a_sub_agent_commits_what_those_below_it_have(repo: Repo, bob: Actor) -> None:
-    """A sub-agent may start others; a sibling of it is not below it."""
+    """A sub-agent may start sub-agents of its own; a sibling is not one of them."""
     repo.start("a.py", "b.py", "c.py", "d.py")
     mine, child, grandchild = (
         holder_of(Intent("codex", EDIT, BOB, agent=agent, pid=bob.pid))
@@ -541,7 +541,7 @@ def test_a_file_is_not_one_whose_name_begins_like_its_own(
     assert repo.held() == {"ab": BOB_KEY, "a.b/c": ANN_KEY}
 
 
-# Where
+# Folders and repositories
 
 
 @pytest.mark.parametrize("kind", ["relative", "absolute"])
@@ -597,7 +597,7 @@ def test_a_submodule_is_checked_where_it_has_hooks(repo: Repo, ann: Actor, bob: 
     assert f"y.py: {repo.name(BOB_KEY)}" in ann.commit("-a", at=module).complained
     assert ann.commit("--", "x.py", at=module).code == 0
     assert repo.held() == {"module/y.py": BOB_KEY}
-    assert ann.commit("-a").code == 0, "which commit of it is used is a file of its own"
+    assert ann.commit("-a").code == 0, "the submodule's entry is a file of its own"
     assert repo.last() == ["module"]
     assert repo.held() == {"module/y.py": BOB_KEY}
 
@@ -703,7 +703,7 @@ def test_a_commits_own_index_is_the_one_that_is_checked(repo: Repo, ann: Actor, 
     assert repo.last() == ["a.py"]
 
 
-# Trouble
+# Failures
 
 
 def test_a_broken_ledger_refuses_with_the_reason_and_never_spoils_a_commit(
@@ -800,7 +800,7 @@ def test_seed002_fr8_1_the_agent_alone_adds_and_commits(repo: Repo, ann: Actor, 
     by_agent = [words for child, words in seen if not child]
     by_hooks = [words for child, words in seen if child and "maintenance" not in words]
     assert sorted(words[1] for words in by_agent) == ["add", "commit", "commit"]
-    assert len(by_hooks) >= 4, "the hooks have asked git"
+    assert len(by_hooks) >= 4, "the hooks have run git"
     assert not [words for words in by_hooks if verbs(words)]
 
 
@@ -840,7 +840,7 @@ def test_seed002_fr8_a_dirty_main_stays_a_dirty_main(repo: Repo, ann: Actor, bob
 
 
 def test_a_commit_is_not_slowed_down_for_long(repo: Repo, ann: Actor, bob: Actor) -> None:
-    """Not a measurement: it fails if the hooks ever wait for something."""
+    """Not a measurement: it fails if the hooks ever wait for anything."""
     repo.start("a.py", "b.py")
     ann.edit("a.py")
     bob.edit("b.py")

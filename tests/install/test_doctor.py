@@ -1,4 +1,4 @@
-"""holdfast doctor: a guard that holds is said to, and every one that does not is found out."""
+"""holdfast doctor: it confirms a guard that works, and finds each one that does not."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ def here(tmp_path: Path, real_site: Site) -> Clinic:
 
 @pytest.fixture
 def own(tmp_path: Path) -> Clinic:
-    """With a package that may be changed."""
+    """An installation whose package a test may change."""
     return Clinic(tmp_path)
 
 
-# A guard that holds
+# A guard that works
 
 
 @pytest.fixture(scope="module")
 def found(
     tmp_path_factory: pytest.TempPathFactory, real_site: Site
 ) -> dict[tuple[str, str], dict[str, Any]]:
-    """What is said of a guard with nothing amiss."""
+    """The findings about a guard without faults."""
     return Clinic(tmp_path_factory.mktemp("clinic"), real_site).doctor(code=0)
 
 
@@ -129,14 +129,14 @@ def test_a_commit_hook_that_is_gone_or_lets_pass_is_found(here: Clinic) -> None:
     assert states(found, "git")[FREE_COMMIT] == "failed"
 
 
-# What can be seen
+# Visible states
 
 
 def test_a_gate_that_is_off_is_not_fine(here: Clinic) -> None:
     (here.root / ".holdfast/off").write_text("{}")
     found = here.doctor(code=1)
     assert found["gate", "switch"]["fix"] == "holdfast on"
-    assert found["claude", EDIT]["state"] == "held"  # the hooks themselves are well
+    assert found["claude", EDIT]["state"] == "held"  # the hooks themselves work
 
 
 def test_a_command_to_notify_that_is_not_there_is_noted(
@@ -179,7 +179,7 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def leased(here: Clinic, pid: int, *paths: str, marks: tuple[str, ...] = ()) -> None:
-    """An agent with that process has leases."""
+    """Give an agent with that process leases."""
     witness = witness_of(pid)
     assert witness is not None
     holder = Holder(
@@ -208,7 +208,7 @@ def test_leases_of_the_dead_are_found_and_cleared_away(
     assert here.repository.grants("--all") == []
 
 
-# Putting right
+# Repairs
 
 
 def test_hooks_are_put_right_as_init_would(here: Clinic) -> None:

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="the hooks are script
 
 SOURCE = Path(holdfast.__file__).parent.parent
 
-#: Stands for hook.py: records its arguments and what it sees, and exits with a chosen code.
+#: Takes the place of hook.py: records its arguments and its input, and exits with a chosen code.
 STUB = """
 import json, os, sys
 sys.path.insert(0, {source!r})
@@ -85,7 +85,7 @@ class Repo:
         return by_name(git_hooks.uninstall(str(self.root)))
 
     def seen(self) -> list[list[Any]]:
-        """What the hooks have recorded since the last call: their arguments, and paths."""
+        """The arguments and paths that the hooks have recorded since the last call."""
         lines = self.log.read_text().splitlines() if self.log.exists() else []
         self.log.unlink(missing_ok=True)
         found = map(json.loads, lines)
@@ -124,7 +124,7 @@ def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repo:
 
 
 def picture(folder: Path) -> dict[str, tuple[int, int, bytes, float]]:
-    """Everything visible of the files in a folder: inode, mode, content or target, time."""
+    """The visible state of the files in a folder: inode, mode, content or target, time."""
     found = {}
     for file in sorted(folder.iterdir()) if folder.exists() else []:
         status = file.lstat()
@@ -141,7 +141,7 @@ def both(*paths: str) -> list[list[Any]]:
 
 
 def around(*paths: str) -> list[list[Any]]:
-    """With another hook there before ours."""
+    """The records expected when another hook ran before ours."""
     _alone, last = both(*paths)
     return [["pre-commit first", sorted(paths)], ["pre-commit again", sorted(paths)], last]
 
@@ -202,7 +202,7 @@ def test_a_linked_worktree_has_the_same_hooks_and_its_own_index(repo: Repo) -> N
     repo.write("a", content="in main\n")
     repo.git("add", "a")
     repo.write("b", content="in other\n", at=other)
-    assert [name for name, _ in repo.seen()] == ["post-checkout"]  # of the worktree that was made
+    assert [name for name, _ in repo.seen()] == ["post-checkout"]  # run in the new worktree
     repo.git("commit", "-am", "in the other", at=other)
     assert repo.seen() == both("b")
     assert staged(str(repo.root)) == ["a"]
@@ -226,7 +226,7 @@ def test_a_relative_environment_of_git_is_read_from_where_the_hook_started(
     assert dirty(str(repo.root), ["a", "sub/b"]) == ["a"]
     monkeypatch.setenv("GIT_DIR", "/nowhere")
     assert folders(str(repo.root)).now == str(repo.hooks)
-    assert repo.install() == each("installed")  # by its folder, whatever the current one is
+    assert repo.install() == each("installed")  # found by its folder, whatever the cwd
 
 
 def test_the_last_commit_may_be_the_first_or_a_merge_or_an_amended_one(repo: Repo) -> None:
@@ -402,7 +402,7 @@ def test_our_hook_runs_before_the_other_and_again_after_it(repo: Repo) -> None:
 
 
 def test_the_other_hook_does_not_run_if_ours_refuses(repo: Repo) -> None:
-    """It may set the work of others aside, or format it."""
+    """The other hook may stash other agents' changes, or format them."""
     put_before(repo, "pre-commit")
     repo.install()
     repo.codes.write_text('{"pre-commit": 1}')
@@ -554,7 +554,7 @@ def test_a_crash_between_keeping_and_writing_is_repaired(repo: Repo) -> None:
     assert picture(repo.hooks) == before
 
 
-# Where git looks
+# Where git looks for hooks
 
 
 @pytest.mark.parametrize("kind", ["relative", "absolute", "outside", "for all repositories"])
@@ -588,7 +588,7 @@ def test_a_folder_that_is_set_is_not_touched_and_its_hooks_still_run(repo: Repo,
 
 
 def test_nothing_that_git_tracks_is_written(repo: Repo) -> None:
-    """For projects that share their hooks: the command is valid on this machine only."""
+    """Some projects share their hooks, but the command is valid on this machine only."""
     repo.git("config", "core.hooksPath", ".husky")
     repo.hook("pre-commit", "#!/bin/sh\nexit 0\n", folder=repo.root / ".husky")
     repo.commit(".husky/commit-msg", content="#!/bin/sh\n")
@@ -629,7 +629,7 @@ def test_what_git_executes_is_still_known_to_control_it(repo: Repo) -> None:
 
 
 def test_a_manager_that_sets_the_folder_again_does_not_get_past_us(repo: Repo) -> None:
-    """husky does so at each install of packages, and may choose another folder."""
+    """husky sets it at each installation of packages, and may choose another folder."""
     husky(repo)
     repo.install()
     husky(repo)
@@ -710,7 +710,7 @@ def test_a_repository_that_was_moved_runs_its_hooks_as_without_us(repo: Repo, na
 
 
 def test_a_folder_that_is_set_serves_all_linked_worktrees(repo: Repo) -> None:
-    """A relative one is another folder in each, and may be in none of them."""
+    """A relative folder is a different one in each worktree, and some worktrees may not have it."""
     repo.commit("a")
     repo.git("config", "core.hooksPath", "tools")
     repo.hook("pre-commit", "#!/bin/sh\nexit 9\n", folder=repo.root / "tools")
@@ -719,7 +719,7 @@ def test_a_folder_that_is_set_serves_all_linked_worktrees(repo: Repo) -> None:
     repo.git("worktree", "add", "-b", "other", other)
     assert by_name(git_hooks.status(str(other), words=repo.words)) == each("installed")
     repo.write("a", content="2\n", at=other)
-    assert [name for name, _ in repo.seen()] == ["post-checkout"]  # of the worktree that was made
+    assert [name for name, _ in repo.seen()] == ["post-checkout"]  # run in the new worktree
     repo.git("commit", "-am", "in the other", at=other)
     assert repo.seen() == both("a")
     repo.hook("pre-commit", "#!/bin/sh\nexit 9\n", folder=other / "tools")
@@ -728,7 +728,7 @@ def test_a_folder_that_is_set_serves_all_linked_worktrees(repo: Repo) -> None:
 
 
 def test_a_hook_that_only_some_repositories_have_is_passed_on_if_it_is_there(repo: Repo) -> None:
-    """git does more, or is slower, if there is a hook of that name."""
+    """git does more work, or runs slower, if a hook of that name exists."""
     folder = repo.root / ".githooks"
     log = str(repo.log).replace("'", "'\\''")
     repo.git("config", "core.hooksPath", ".githooks")
@@ -784,7 +784,7 @@ def test_hooks_that_are_switched_off_stay_so(repo: Repo) -> None:
         repo.install()
 
 
-#: husky's: every script in its folder sources this one, which goes by the caller's name.
+#: From husky: every script in its folder sources this one, which acts by the caller's name.
 HUSKY = """#!/usr/bin/env sh
 n=$(basename "$0")
 s=$(dirname "$(dirname "$0")")/$n
@@ -839,7 +839,7 @@ def test_a_hook_that_starts_itself_again_does_not_loop(repo: Repo) -> None:
     assert repo.seen() == around("a")
 
 
-#: Of the shape of the pre-commit framework's. What the real one does: fights/test_hook_managers.py
+#: In the form of the pre-commit framework's. fights/test_hook_managers.py tests the real one.
 PRE_COMMIT = """#!/usr/bin/env bash
 # File generated by pre-commit: https://pre-commit.com
 ARGS=(hook-impl --config=.pre-commit-config.yaml --hook-type=pre-commit)
@@ -870,7 +870,7 @@ def test_the_pre_commit_framework_is_found_by_hook_and_settings(repo: Repo, mana
     assert ".git/hooks/pre-commit" in stasher.evidence
     assert ".pre-commit-config.yaml" in stasher.evidence
     repo.install()
-    assert managers() == [("pre-commit", "all")]  # also behind us
+    assert managers() == [("pre-commit", "all")]  # also when it runs after our hook
     git_hooks.uninstall(str(repo.root))
     (repo.hooks / "pre-commit").unlink()
     assert managers() == []  # settings that no hook reads
@@ -889,7 +889,7 @@ def test_the_pre_commit_framework_is_found_by_hook_and_settings(repo: Repo, mana
 def test_the_pre_commit_framework_is_found_in_every_hook_of_a_commit(
     repo: Repo, managers: Any, hook: str, is_skipped: bool
 ) -> None:
-    """It sets unstaged work aside in each of them, also where it has nothing to check."""
+    """The framework stashes unstaged work in each of them, even with nothing to check."""
     repo.write(".pre-commit-config.yaml")
     repo.hook(hook, PRE_COMMIT)
     [found] = stashing_managers(str(repo.root))
@@ -935,7 +935,7 @@ def test_lint_staged_is_found_by_the_hook_that_calls_it(
         assert ".husky/pre-commit" in stasher.evidence
         assert "package.json" in stasher.evidence
     repo.git("config", "--unset", "core.hooksPath")
-    assert managers() == []  # husky's folder is there, but git does not look into it
+    assert managers() == []  # husky's folder exists, but git does not use it
 
 
 def test_lint_staged_in_package_json_is_found_if_a_hook_leads_there(

@@ -1,5 +1,5 @@
-"""Git's hooks after `init`: the next event of any agent notices changes, and commits that no hook
-of ours has seen. Real agents, the real git.
+"""Git's hooks after `init`: the next event of any agent detects changed hooks, and commits that
+none of our hooks has seen. Real agents, the real git.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def hook(repo: Repo, name: str = "pre-commit") -> Path:
 
 
 def replace(repo: Repo, name: str = "pre-commit", text: str = FOREIGN) -> None:
-    """As a manager does that does not know Holdfast."""
+    """Replace a hook as a manager does that does not know Holdfast."""
     hook(repo, name).unlink(missing_ok=True)
     hook(repo, name).write_text(text)
     hook(repo, name).chmod(0o755)
@@ -57,7 +57,7 @@ def states(repo: Repo) -> set[str]:
 
 
 def told(actor: Actor, event: str = "UserPromptSubmit", **more: object) -> str:
-    """The message to the user at an event of an agent."""
+    """The message that the user gets at an event of an agent."""
     data = {
         "session_id": actor.session, "cwd": str(actor.repo.root), "hook_event_name": event,
         "prompt": "go on", **more,
@@ -104,7 +104,7 @@ def test_any_change_of_any_hook_is_noticed(repo: Repo, ann: Actor, name: str, wa
     told(ann)
     if way == "gone":
         hook(repo, name).unlink()
-    elif way == "overwritten":  # in place, which does not change its folder
+    elif way == "overwritten":  # in place, so that its folder does not change
         with hook(repo, name).open("w") as file:
             file.write(FOREIGN)
     else:
@@ -207,7 +207,7 @@ def test_the_hooks_that_are_put_back_run_what_init_made_them_run(repo: Repo, ann
     python.unlink()
     hook(repo).unlink()
     told(ann)
-    assert git_hooks.command()[0] in hook(repo).read_text(), "that one is gone"
+    assert git_hooks.command()[0] in hook(repo).read_text(), "the old one is gone"
 
 
 def test_of_two_processes_that_notice_it_one_repairs_it(repo: Repo) -> None:
@@ -234,11 +234,11 @@ def test_as_long_as_nothing_changes_an_event_asks_git_nothing(repo: Repo, ann: A
     with (repo.root / ".git/config").open("a") as file:
         file.write("# a remark\n")
     assert told(ann) == ""
-    assert list(trace.iterdir()), "then it is asked"
+    assert list(trace.iterdir()), "after the change the event runs git"
     shutil.rmtree(trace)
     trace.mkdir()
     told(ann)
-    assert list(trace.iterdir()) == [], "and once is enough"
+    assert list(trace.iterdir()) == [], "the next event does not run git again"
 
 
 # Commits
@@ -258,7 +258,7 @@ def test_a_commit_frees_its_files_while_our_hook_is_gone(
         hook(repo, name).unlink()
     assert ann.commit("--", "a.py").code == 0
     assert repo.held() == {"a.py": ANN_KEY, "b.py": BOB_KEY}
-    assert "in place again" in told(bob), "any agent's event"
+    assert "in place again" in told(bob), "any agent's event repairs the hooks"
     assert repo.held() == {"b.py": BOB_KEY}
 
 
@@ -273,7 +273,7 @@ def test_an_agent_that_wants_such_a_file_gets_it_at_once(
 
 
 def settle() -> None:
-    """Wait until files that change get another time."""
+    """Wait until a file that changes gets a different modification time."""
     time.sleep(2 * TICK_NS / 1e9)
 
 
@@ -306,7 +306,7 @@ def test_moves_of_head_that_are_no_commits_free_nothing(
     repo.git("switch", "--quiet", "main")
     told(ann)
     ann.edit("a.py", content="mine\n")
-    (repo.root / "a.py").write_text("old a.py\n")  # the agent itself reverted that
+    (repo.root / "a.py").write_text("old a.py\n")  # reverted by the agent itself
     words = {
         "checkout": ("checkout", "--quiet", "side"),
         "reset": ("reset", "--quiet", "--hard", "side"),
@@ -336,7 +336,7 @@ def test_each_way_to_commit_without_hooks_frees(
     if way in ("commit", "amend"):
         ann.edit("a.py")
     else:
-        ann.edit("b.py", content="old b.py\n")  # so it is clean, and was written
+        ann.edit("b.py", content="old b.py\n")  # clean again, but written
     for line in lines[way]:
         repo.git(*line)
     told(bob)
@@ -346,7 +346,7 @@ def test_each_way_to_commit_without_hooks_frees(
 def test_a_commit_that_our_hook_has_seen_is_no_news_to_the_next_event(
     repo: Repo, ann: Actor, bob: Actor
 ) -> None:
-    """An agent keeps its leases, as always, if a person commits the files nevertheless."""
+    """An agent keeps its leases, as always, if a person commits the files anyway."""
     repo.start("a.py", "b.py")
     ann.edit("a.py")
     person = repo.actor("editor")
@@ -411,7 +411,7 @@ def test_a_commit_in_a_linked_worktree_frees_its_files_too(
         told(bob)
         assert repo.held() == {"b.py": ANN_KEY}
         ann.edit("a.py", at=tree, content=f"{number}\n")
-    assert ann.commit("-a", at=tree).code == 0, "and one that our hook sees"
+    assert ann.commit("-a", at=tree).code == 0, "a commit that our hook sees"
     assert repo.held() == {"b.py": ANN_KEY}
 
 

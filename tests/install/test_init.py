@@ -46,11 +46,11 @@ def here(tmp_path: Path, stub_site: Site) -> Installation:
 
 @pytest.fixture
 def own(tmp_path: Path) -> Installation:
-    """With a package that may be changed."""
+    """An installation whose package a test may change."""
     return Installation(tmp_path)
 
 
-# Putting in
+# Installation
 
 
 def test_every_event_of_every_client_gets_the_absolute_command(here: Installation) -> None:
@@ -68,11 +68,11 @@ def test_every_event_of_every_client_gets_the_absolute_command(here: Installatio
             handler = {"type": "command", "command": shlex.join(words), "timeout": timeout}
             if name == "claude":
                 handler |= {"command": words[0], "args": words[1:]}
-            if event in ("PreToolUse", "Stop", "SubagentStop"):  # what may be held open
+            if event in ("PreToolUse", "Stop", "SubagentStop"):  # hooks that may be held open
                 assert timeout == 240
                 handler["statusMessage"] = "holdfast: waiting for a file"
             [found] = group["hooks"]
-            if event == "PreToolUse":  # what refuses if it fails, and says what to do
+            if event == "PreToolUse":  # refuses if it fails, and shows the remedy
                 assert "runs holdfast init here" in json.dumps(found)
                 if name == "claude":
                     handler |= {"args": [*words[1:], found["args"][-1]], "onFailure": "block"}
@@ -105,7 +105,7 @@ def test_one_number_gives_the_clients_timeout_and_the_hooks_deadline(here: Insta
     answer = here.init(*BOTH, "--json").json
     assert (answer["timeout_seconds"], answer["deadline_seconds"]) == (60, 50)
     assert {handler["timeout"] for [handler] in commands(here.claude).values()} == {60}
-    # Codex takes no more there, and says so at the start of each session
+    # Codex accepts no longer timeout there, and reports one at the start of each session
     for event, [handler] in commands(here.codex).items():
         assert handler["timeout"] == (3 if event in ("SessionEnd", "Interrupt") else 60)
 
@@ -121,7 +121,7 @@ def test_what_is_there_stays_to_the_byte_around_what_is_added(here: Installation
     added = f',\n\t"env": {{\n\t\t"CLAUDE_CODE_SHELL_PREFIX": "{prefix}"\n\t}}'
     assert new.replace(added, "").endswith(end)
     removed = [line for line in answer.out.splitlines() if line[:1] == "-" and line[:3] != "---"]
-    assert removed == [f"-\t\t\t{THEIR_HOOK}", '-\t"unknown": 1.50'], "they get a comma"
+    assert removed == [f"-\t\t\t{THEIR_HOOK}", '-\t"unknown": 1.50'], "each gets only a comma"
     assert f"+\t\t\t{THEIR_HOOK}," in answer.out
 
 
@@ -142,7 +142,7 @@ def test_it_prints_what_was_written_what_to_do_and_how_to_undo(here: Installatio
         "  -> check the hooks: holdfast init --check; undo: holdfast init --undo",
     ]
     dry = here.hold("init", "--undo", "--dry-run", "--diff")
-    assert "post-checkout" in dry.out, "the diff names all"
+    assert "post-checkout" in dry.out, "the diff names every hook"
 
 
 def test_a_dry_run_says_that_nothing_was_written(here: Installation) -> None:
@@ -186,9 +186,7 @@ def test_the_diff_can_be_applied(here: Installation) -> None:
                 ["git", "apply", "-"], input=one["diff"], text=True, cwd=here.root, check=True
             )
     found = here.claude.read_bytes(), here.codex.read_bytes()
-    assert (
-        here.init(*BOTH, "--diff").out.count("@@") == 2
-    )  # only git's list of what it does not see
+    assert here.init(*BOTH, "--diff").out.count("@@") == 2  # only git's list of ignored files
     assert (here.claude.read_bytes(), here.codex.read_bytes()) == found
 
 
@@ -239,7 +237,7 @@ def test_hooks_of_another_installation_are_taken_over(here: Installation, tmp_pa
     assert not here.claude.exists()
 
 
-# Which clients
+# Choice of clients
 
 
 def test_clients_are_found_by_their_folders_their_programs_and_their_homes(
@@ -303,7 +301,7 @@ def test_from_a_subfolder_the_whole_repository_is_guarded(here: Installation) ->
     assert not (here.root / "app/.claude").exists()
 
 
-# What the person has to know
+# Instructions for the person
 
 
 def test_codex_must_be_told_to_trust_the_hooks(here: Installation) -> None:
@@ -354,7 +352,7 @@ def test_what_switches_all_hooks_off_is_told(
     assert told in answer.out
 
 
-# Refused, and nothing written
+# Refusals that write nothing
 
 
 @pytest.mark.parametrize(
@@ -440,7 +438,7 @@ def test_what_somebody_writes_meanwhile_is_not_overwritten(here: Installation) -
     before = tree(here.root)
     with pytest.raises(InstallError, match="somebody else"):
         plans.carry_out(plan)
-    assert tree(here.root) == before  # Claude's was written before, and is gone again
+    assert tree(here.root) == before  # Claude's was written first, and is removed again
     assert not (here.root / ".holdfast/init.json").exists()
 
 

@@ -1,4 +1,4 @@
-"""`init` at a terminal and without one: what it says, what it asks, and where it refuses."""
+"""`init` with and without a terminal: its messages, its questions, and its refusals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def here(tmp_path: Path, stub_site: Site) -> Installation:
 
 
 def typed(here: Installation, line: str, answer: str) -> str:
-    """What is on the screen after a person has answered."""
+    """The screen's content after a person has answered."""
     terminal = Terminal(here.repository, **here.env)
     try:
         terminal.type(f"{line}; echo ended''-$?\n")
@@ -39,7 +39,7 @@ def test_a_person_is_asked_before_anything_is_written(here: Installation) -> Non
     before = tree(here.root)
     screen = typed(here, INIT, "n")
     assert "would write .claude/settings.local.json" in screen
-    assert "@@" not in screen, "the diff is for --diff"
+    assert "@@" not in screen, "only --diff shows the diff"
     assert "nothing was written" in screen
     assert "ended-1" in screen
     assert tree(here.root) == before
@@ -105,7 +105,7 @@ def test_the_summary_is_short_and_the_diff_is_there_if_wanted(here: Installation
     assert whole.out.index(summary) > whole.out.index("@@")
 
 
-# Where it refuses
+# Refusals
 
 
 def test_a_bare_repository_is_refused_with_the_way_to_a_worktree(
@@ -128,9 +128,9 @@ def test_a_bare_repository_is_refused_with_the_way_to_a_worktree(
     assert answer.code == 2
     assert f"holdfast -C {work} init" in answer.err
     assert here.hold("-C", work, "init", *BOTH).code == 0
-    assert (work / ".claude/settings.local.json").exists(), "clients look there, and not in bare"
+    assert (work / ".claude/settings.local.json").exists(), "clients read this one"
     assert not (bare / ".claude").exists()
-    assert not (work / ".holdfast").exists(), "its ledger is that of the repository"
+    assert not (work / ".holdfast").exists(), "a worktree uses the repository's ledger"
     assert here.hold("-C", work, "init", "--check").code == 0
 
 
@@ -149,7 +149,7 @@ def test_a_check_fails_while_the_gate_is_off(here: Installation) -> None:
     assert here.hold("init", "--check").code == 0
 
 
-# Back to the byte
+# Undo, byte for byte
 
 EMPTY = {
     "nothing in hooks": '{"hooks":{}}',
@@ -197,7 +197,7 @@ def test_undo_leaves_empty_hooks_alone_that_we_never_touched(here: Installation)
     ("tagged", "venv", "is_cache"),
     [
         ("cache", "cache/archive-v0/x", True),
-        ("cache/x", "cache/x", False),  # uv tags every virtual environment that it makes
+        ("cache/x", "cache/x", False),  # uv adds a cache tag to every virtual environment
         ("elsewhere", "cache/x", False),
     ],
 )

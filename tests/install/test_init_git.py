@@ -61,7 +61,7 @@ def test_a_hook_of_git_that_was_there_still_runs_and_comes_back(here: Installati
     assert "the hook that was there still runs" in here.init("--git").out
     assert here.hold("init", "--check").code == 0
     git(here, "commit", "--quiet", "--allow-empty", "-m", "x")
-    (here.root / "ran").unlink()  # so it was made
+    (here.root / "ran").unlink()  # so the hook ran
     answer = here.undo()
     assert "restored .git/hooks/pre-commit" in answer.out
     found = tree(here.root)

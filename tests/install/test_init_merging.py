@@ -1,4 +1,4 @@
-"""Hooks in settings that somebody else wrote: put in and taken out, and not a byte more."""
+"""Hooks in settings that another program wrote: added and removed without changing another byte."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def wanted(event: str, matcher: str | None, line: str, timeout: int, status: str
 
 
 def older(event: str, matcher: str | None, line: str, timeout: int) -> Wanted:
-    """As earlier versions wrote it: a line for a shell."""
+    """A hook as earlier versions wrote it: a line for a shell."""
     handler = {"type": "command", "command": line, "timeout": timeout}
     return Wanted(event, matcher, handler, "timeout")
 
@@ -69,7 +69,7 @@ def test_what_is_put_in_can_be_taken_out_to_the_byte(name: str) -> None:
     left = taken_out(new, text)
     blank = str.maketrans("", "", " \r\n")
     if "hooks" in json.loads(text) and not json.loads(text)["hooks"]:
-        # Blanks inside brackets with nothing in them are the one thing that is not kept.
+        # Whitespace inside empty brackets is the only thing that is not kept.
         assert left.translate(blank) == text.translate(blank)
     else:
         assert left == text
@@ -84,7 +84,7 @@ def test_putting_in_adds_lines_and_changes_none(name: str) -> None:
     new = iter([line.rstrip(",\r") for line in put_in(text).split("\n")])
     for line in old:
         if line.strip() not in ("]", "}") and "[]" not in line:
-            assert line in new, f"{line!r} is gone, or stands elsewhere"
+            assert line in new, f"{line!r} is missing, or in a different place"
 
 
 @pytest.mark.parametrize("name", SETTINGS)

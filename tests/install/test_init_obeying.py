@@ -1,7 +1,7 @@
-"""Whether the installed client obeys the form of our hooks: tried with small stand-ins for it.
+"""Whether the installed client obeys the form of our hooks, tested with small stand-ins for it.
 
-The real one is tried in `tests/clients/test_failing_hooks.py`. Of these stand-ins each does what an
-older or newer version of it was seen to do.
+`tests/clients/test_failing_hooks.py` tests the real client. Each of these stand-ins behaves as an
+older or newer version of it was observed to.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ request = urllib.request.Request(url + "/v1/messages", data=b"hello")
 urllib.request.urlopen(request)
 """
 NEW = CLIENT.format("True, True, False")
-NEW_AND_CURIOUS = CLIENT.format("True, True, True")  # asks something else of its server first
+NEW_AND_CURIOUS = CLIENT.format("True, True, True")  # sends its server another request first
 OPEN = CLIENT.format("True, False, True")
 OLD = CLIENT.format("False, False, False")
 BROKEN = "#!/bin/sh\nexit 3\n"

@@ -25,7 +25,7 @@ CLAUDE = ("--client", "claude")
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
-    """A package that all tests here use, with the hook that it really has."""
+    """A package with the real hook, shared by all tests here."""
     return Site(tmp_path_factory.mktemp("site"), Path(hook.__file__).read_text())
 
 
@@ -78,7 +78,7 @@ def test_a_prefix_of_the_user_s_is_chained_and_comes_back(here: Installation) ->
     assert env_of(here)[VARIABLE] == str(script(here))
     assert chained_in(script(here).read_text()) == "/opt/audit -x"
     here.init(*CLAUDE)
-    assert chained_in(script(here).read_text()) == "/opt/audit -x", "also the second time"
+    assert chained_in(script(here).read_text()) == "/opt/audit -x", "unchanged by the second init"
     data = json.loads(here.claude.read_text())
     here.claude.write_text(json.dumps({**data, "model": "x"}))
     here.init("--undo")

@@ -68,7 +68,7 @@ def project(tmp_path: Path) -> Project:
 def test_init_in_a_worktree_is_init_of_the_repository(project: Project) -> None:
     feature = project.add("feature")
     project.hold("init", *CLIENTS, at=feature)
-    assert (project.main / CLAUDE).exists()  # which Claude Code reads in all checkouts
+    assert (project.main / CLAUDE).exists()  # Claude Code reads it in all checkouts
     assert (project.main / CODEX).exists()
     assert (feature / CODEX).exists()
     assert not (feature / ".holdfast").exists()
@@ -105,7 +105,7 @@ def test_what_ran_after_a_checkout_still_runs(project: Project) -> None:
     )
     theirs.chmod(0o755)
     project.hold("init", *CLIENTS)
-    project.run("git", "checkout", "-b", "other", code=1)  # as git itself makes of it
+    project.run("git", "checkout", "-b", "other", code=1)  # git exits so for the failed hook
     assert (project.main / ".git/ran").read_text().endswith(" 1\n")
     project.hold("init", "--undo")
     assert theirs.read_text().startswith("#!/bin/sh\necho")
@@ -170,17 +170,17 @@ def test_a_bare_repository_has_its_hooks_in_its_worktrees(project: Project, name
         assert "all hooks are in place" in project.hold("init", "--check", at=place)
     assert (bare.parent / CODEX).exists() == (
         name == ".git"
-    )  # Codex takes it for the main checkout
+    )  # Codex treats it as the main checkout
     project.hold("init", "--undo", at=two)
     assert sorted(one.name for one in two.iterdir()) == [".git", "x.txt"]
     assert not (bare.parent / ".codex").exists()
 
 
-# Ledgers that worktrees had of their own
+# Ledgers that worktrees had before
 
 
 def own_ledger(project: Project) -> tuple[Path, LockManager]:
-    """As it was when each worktree had one."""
+    """A worktree with its own ledger, as earlier versions made it."""
     feature = project.add("feature")
     (feature / ".holdfast").mkdir()
     return feature, LockManager.open(feature)
