@@ -1,8 +1,8 @@
-"""af, as it was seen to behave: its proof, its replay, and a client that claims as it does.
+"""af, as it was observed to behave: its proof, its replay, and a client that claims as it does.
 
-Written from what the program does on disk, without any code of ours. The replay raises where af
+Written from the program's effects on disk, without any code of ours. The replay raises where af
 reports that its proof cannot be read. The client takes `ledger.lock` by an exclusive create,
-decides on a replay of all events before it took the lock, appends only if the number has not
+decides on a replay of all events before it took the lock, appends only if the event number has not
 changed since, does not retry, and never breaks a lock.
 """
 
@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-#: What af replays, whatever its version.
+#: The events that af replays, whatever its version.
 TYPES = frozenset({
     "proof_initialized", "node_created", "nodes_claimed", "nodes_released", "claim_refreshed",
     "challenge_raised", "challenge_resolved", "challenge_withdrawn", "challenge_superseded",
@@ -53,7 +53,7 @@ class Replay:
         self.nodes: Nodes = {}
 
     def caught_up(self) -> Nodes:
-        """All nodes, after all events that are there."""
+        """All nodes, after all recorded events."""
         numbered = {}
         for name in os.listdir(self.ledger):
             stem, _dot, end = name.partition(".")

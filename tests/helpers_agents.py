@@ -1,4 +1,4 @@
-"""Agents in a repository that other programs look at: they live as long as the test's process."""
+"""Agents in a repository that other programs examine: they live as long as the test's process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.gate.lease_gate import LeaseGate
 from holdfast.manager.manager import LockManager
 from holdfast.manager.owners.liveness import own_witness
 
-#: Of those whose retry is to be made soon.
+#: The retry time of agents whose retry must soon be due.
 HASTY_SECONDS = 0.05
 
 
@@ -43,7 +43,7 @@ class Agent:
 
 
 def blocked(manager: LockManager, session: str, path: str) -> Agent:
-    """An agent whose retry for a file failed; another has it."""
+    """An agent whose retry for a file failed because another agent has it."""
     agent = Agent(manager, session, Settings(retry_seconds=HASTY_SECONDS))
     assert agent.edit(path).kind == "deny"
     time.sleep(2 * HASTY_SECONDS)

@@ -21,8 +21,8 @@ from holdfast import LockManager
 from holdfast.core.model import agent_key
 from holdfast.gate.git import git_hooks
 
-#: Runs the commands that it reads, line by line, until its input ends. A terminal that it opens
-#: becomes its controlling one, since it has none yet.
+#: Runs the commands that it reads, line by line, until its input ends. Since it has no controlling
+#: terminal yet, the first terminal that it opens becomes one.
 PROGRAM = """
 import json, os, subprocess, sys
 terminal = [os.open(name, os.O_RDWR) for name in sys.argv[1:]]
@@ -106,13 +106,13 @@ class Actor:
 
     def lease(self, *names: str, agent: str = "", at: Path | None = None) -> None:
         """Ask the hook for files, as the client does before it edits them, and report the edit as
-        done, as if nothing had to be changed."""
+        done, as if no change had been necessary."""
         for name in names:
             self._tell("PreToolUse", name, agent, at)
             self._tell("PostToolUse", name, agent, at)
 
     def _tell(self, event: str, name: str, agent: str, at: Path | None) -> None:
-        """The hook of an edit, which must not refuse it."""
+        """Call the hook of an edit, which must not refuse it."""
         path = str((at or self.repo.root) / name)
         said: dict[str, object] = {
             "session_id": self.session, "cwd": str(at or self.repo.root),
@@ -148,10 +148,10 @@ class Actor:
         os.kill(self.pid, signal.SIGKILL)
         assert self.process.stdout is not None
         self.process.stdout.read()
-        until(lambda: state_of(self.pid) in "ZX", "it is gone")  # its files are closed before that
+        until(lambda: state_of(self.pid) in "ZX", "it is gone")  # its files close first
 
     def close(self) -> None:
-        """End it, and wait for that."""
+        """End it, and wait until it has ended."""
         for pipe in (self.process.stdin, self.process.stdout):
             assert pipe is not None
             if pipe is self.process.stdout and not pipe.closed:
@@ -171,7 +171,7 @@ class Repo:
         self.git("init", "--quiet")
 
     def git(self, *words: object, at: Path | None = None) -> str:
-        """Run git as no agent, and without hooks."""
+        """Run git as a person would, without hooks."""
         done = subprocess.run(
             ["git", "-c", f"core.hooksPath={os.devnull}", *map(str, words)], env=self.env,
             cwd=at or self.root, capture_output=True, text=True, timeout=60, check=False,
@@ -212,14 +212,14 @@ class Repo:
             }
 
     def name(self, key: str) -> str:
-        """The name of an agent that holds something."""
+        """The name of an agent that holds a grant."""
         with LockManager.open(self.root) as manager:
             names = {grant.owner.id for grant in manager.active_grants() if grant.owner.key == key}
         assert len(names) == 1, names
         return names.pop()
 
     def side(self, *names: str, branch: str = "side") -> None:
-        """A branch with one commit that changes these files; we stay where we are, a commit on."""
+        """A branch with one commit that changes these files; we stay on main, a commit ahead."""
         self.git("switch", "--quiet", "-c", branch)
         for name in names:
             (self.root / name).write_text(f"{branch} {name}\n")
@@ -232,7 +232,7 @@ class Repo:
         return self.git("log", "--format=%s").split("\n")[:-1]
 
     def last(self) -> list[str]:
-        """What the last commit changed."""
+        """The files that the last commit changed."""
         return self.git("show", "--format=", "--name-only", "-z", "HEAD").strip("\0").split("\0")
 
     def close(self) -> None:

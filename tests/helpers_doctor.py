@@ -1,4 +1,4 @@
-"""A whole installation with real hooks, and what the doctor says of it."""
+"""A whole installation with real hooks, and the doctor's findings about it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DENIAL = {
 
 
 class Clinic(Installation):
-    """Holdfast with its hooks for both clients and git, to be broken."""
+    """Holdfast with its hooks for both clients and git, for a test to break."""
 
     def __init__(self, folder: Path, site: str | Site = "site") -> None:
         super().__init__(folder, site)
@@ -39,11 +39,11 @@ class Clinic(Installation):
         return {**super().env, "TMPDIR": str(self.tmp)}
 
     def doctor(self, *words: str, code: int, **env: str) -> dict[tuple[str, str], dict[str, Any]]:
-        """What it found, by whom and what; the exit code must be that one."""
+        """The doctor's findings by subject and check; the exit code must match."""
         answer = self.hold("doctor", "--json", *words, env=env)
         assert answer.code == code, answer
         assert answer.json["ok"] is (code == 0)
-        assert os.listdir(self.tmp) == [], "nothing is left behind"
+        assert os.listdir(self.tmp) == [], "the doctor left files behind"
         self.answer = answer
         return {(one["about"], one["check"]): one for one in answer.json["findings"]}
 
@@ -58,7 +58,7 @@ class Clinic(Installation):
         self.set(file, lambda data: data["hooks"]["PreToolUse"][0]["hooks"][0].update(fields))
 
     def in_a_shell(self, file: Path, line: str) -> None:
-        """Make it a line for a shell, as earlier versions wrote it."""
+        """Make the hook a line for a shell, as earlier versions wrote it."""
         handler = {"type": "command", "command": line, "timeout": 240}
         self.set(file, lambda data: data["hooks"]["PreToolUse"][0].update(hooks=[handler]))
 

@@ -1,7 +1,7 @@
-"""Repositories and proofs of other programs, as these were seen to lay them out.
+"""Repositories and proofs of other programs, in the layouts that these were observed to use.
 
-Written from what the programs leave on disk, with nothing of ours: jvs 6.5, which has locks, the
-jvs after it, which has none, and af.
+Written from the files that the programs leave on disk, without any code of ours: jvs 6.5, which has
+locks, later versions of jvs, which have none, and af.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 SNAPSHOT = "1770000000000-a1b2c3d4"
-#: Of jvs with locks, of the one after it, and of that one in a folder that was there before.
+#: jvs 6.5, which has locks; later versions; and later versions in an existing folder.
 JVS_LAYOUTS = ("with locks", "later", "adopted")
 
 

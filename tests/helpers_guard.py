@@ -21,7 +21,7 @@ from holdfast.gate.rulebook import agent_records
 from holdfast.manager import transactions
 from stage import Actor, Stage, settled
 
-#: The Python that runs the tests comes first, not a shim that looks for one.
+#: The Python that runs the tests comes first, before any shim that would search for one.
 _PYTHONS = os.path.dirname(os.path.realpath(sys.executable))
 ENV = {
     "PATH": f"{_PYTHONS}{os.pathsep}{os.environ['PATH']}", "HOME": "/nonexistent", "LC_ALL": "C",
@@ -93,13 +93,13 @@ class Worker(Actor):
         )
 
     def ended(self, command: str, cwd: str = "", *, event: str = SHELLED) -> Answer:
-        """Its answer afterwards."""
+        """The guard's answer after a command."""
         return guard.around(
             self.intent(event, command, cwd), self.gate(), self.stage.manager, self.stage.settings
         )
 
     def run(self, command: str, cwd: str = "", *, code: int | None = 0) -> Answer:
-        """The whole of it: ask, run if allowed, and check."""
+        """The whole sequence: ask, run the command if allowed, and check."""
         said = self.ask(command, cwd)
         if said.kind not in ("allow", "quiet"):
             return said
@@ -119,14 +119,14 @@ class Worker(Actor):
         return said
 
     def pending(self) -> str:
-        """What it is told of damage with its next event."""
+        """The report on damage that the agent gets with its next event."""
         gate = self.gate()
         told = guard.pending(self.stage.manager, gate)
         gate.live_on()
         return told()
 
     def settle(self, event: str = STOP) -> str:
-        """What the user is told about its commands whose end was not reported."""
+        """The report to the user on the agent's commands whose end was not reported."""
         gate = self.gate()
         told = guard.settle(self.intent(event, ""), gate, self.stage.manager)
         gate.live_on()
@@ -156,11 +156,11 @@ class Session:
         return self.tell(event, tool_name=name, tool_input=fields, tool_use_id="1", **more)
 
     def ask(self, command: str, cwd: Path | None = None) -> str:
-        """Why a command is refused; empty if it may run."""
+        """The reason why a command is refused; empty if it may run."""
         return refusal(self.tool("PreToolUse", "Bash", {"command": command}, cwd=cwd))
 
     def run(self, command: str, cwd: Path | None = None, *, code: int | None = 0) -> str:
-        """Ask, run if allowed, and return what the agent is told: a refusal, or what it did."""
+        """Ask, run the command if allowed, and return the agent's report: a refusal, or the effects."""
         fields = {"command": command}
         said = self.tool("PreToolUse", "Bash", fields, cwd=cwd)
         if refusal(said):
@@ -173,7 +173,7 @@ class Session:
         return "\n".join(filter(None, told))
 
     def write(self, file: Path, text: str = "new\n") -> str:
-        """Write a file with the client's tool if that is allowed, else the reason why not."""
+        """Write a file with the client's tool if that is allowed, else return the reason."""
         if self.client == "codex":
             lines = "".join(f"+{line}\n" for line in text.splitlines())
             patch = f"*** Begin Patch\n*** Add File: {file}\n{lines}*** End Patch\n"
@@ -189,14 +189,14 @@ class Session:
 
 
 def refusal(said: dict[str, Any]) -> str:
-    """Why a hook refused; empty if it did not."""
+    """The reason for a hook's refusal; empty if it did not refuse."""
     found = said.get("hookSpecificOutput", {})
     denied = found.get("permissionDecision") == "deny"
     return str(found["permissionDecisionReason"]) if denied else ""
 
 
 def context(said: dict[str, Any]) -> str:
-    """What a hook told the agent without refusing anything."""
+    """The context that a hook gave the agent without refusing anything."""
     return str(said.get("hookSpecificOutput", {}).get("additionalContext", ""))
 
 
@@ -234,7 +234,7 @@ def text(shop: Shop, path: str) -> str:
 
 
 def sneaky(path: str, what: str = "sneaky") -> str:
-    """A program whose writes its command line does not show."""
+    """A program whose command line does not show what it writes."""
     code = f"import sys; open(sys.argv[1], 'a').write({what!r} + chr(10))"
     return f"python3 -c {shlex.quote(code)} $(echo {path})"
 

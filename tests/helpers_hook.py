@@ -1,8 +1,8 @@
-"""Agents whose clients tell the hook what real clients tell it.
+"""Agents whose clients send the hook the input that real clients send.
 
-What is told are the samples that were recorded from the clients, with the session, the folder and
-the file of a test put into them, and only what the client would call the hook for: the events and
-the tools that `init` names to it. An agent lives as long as a real process does.
+The inputs are the samples recorded from the clients, with the session, folder and file of a test
+substituted. A client sends only the events and tools for which `init` registers the hook. An agent
+lives as long as a real process does.
 
     AtTheDoor    the function that the hook calls, so that a test can move the clock
     InProcesses  the program that clients start, once for each event
@@ -36,20 +36,20 @@ SAMPLES = Path(__file__).parent / "clients/samples"
 
 
 def sample(client: str, name: str) -> dict[str, Any]:
-    """What a client was heard to tell its hook."""
+    """The recorded input that a client sent to its hook."""
     found = json.loads((SAMPLES / f"{client}-{name}.json").read_text(encoding="utf-8"))
     assert isinstance(found, dict)
     return found
 
 
 class Agent:
-    """One session of a client; how its hook is called is up to the kinds of it."""
+    """One session of a client; subclasses define how its hook is called."""
 
     def __init__(self, root: Path, session: str, client: str = "claude") -> None:
         self.root = root
         self.session = session
         self.client = client
-        #: Whether a person sits before the client.
+        #: Whether a person is at the client's terminal.
         self.attended = True
         self.process = subprocess.Popen(["sleep", "600"])
 
@@ -58,7 +58,7 @@ class Agent:
         self.process.wait(60)
 
     def close(self) -> None:
-        """Nothing of it is left."""
+        """End the agent, and all that it has started."""
         self.kill()
 
     def restart(self) -> None:
@@ -68,11 +68,11 @@ class Agent:
 
     @property
     def name(self) -> str:
-        """What people read for it."""
+        """The name under which people see it."""
         return self.name_of()
 
     def name_of(self, agent: str = "") -> str:
-        """What people read for a sub-agent of it; empty if it was never heard of."""
+        """The name under which people see a sub-agent of it; empty if the ledger has none."""
         key, found = agent_key(self.client, self.session, agent), ""
         with LockManager.open(self.root) as manager:
             for event in manager.events():
@@ -82,7 +82,7 @@ class Agent:
 
     @property
     def env(self) -> dict[str, str]:
-        """What the client puts into the environment of its hooks."""
+        """The variables that the client puts into the environment of its hooks."""
         if self.client == "codex":
             return {}
         kind = "cli" if self.attended else "sdk-cli"
@@ -92,7 +92,7 @@ class Agent:
         }  # fmt: skip
 
     def told(self, name: str, **more: Any) -> bytes | None:
-        """What the hook is told at an event; None if the client was not asked to tell it."""
+        """The hook's input at an event; None if the client does not call the hook for it."""
         said = {**sample(self.client, name), "session_id": self.session, "cwd": str(self.root)}
         said.update(more)
         adapter = clients.adapter(self.client)
@@ -105,7 +105,7 @@ class Agent:
         return json.dumps(said).encode()
 
     def tell(self, name: str, **more: Any) -> dict[str, Any]:
-        """What the hook answers to an event, by the name of its sample."""
+        """The hook's answer to an event, by the name of its sample."""
         told = self.told(name, **more)
         return {} if told is None else self.asked(told)
 
@@ -113,11 +113,11 @@ class Agent:
         raise NotImplementedError
 
     def ask(self, path: str, text: str = "new\n", **more: Any) -> dict[str, Any]:
-        """The answer to an agent that wants to write a file."""
+        """The hook's answer to an agent that wants to write a file."""
         return self.tell("PreToolUse-Write", tool_input=self._file(path, text), **more)
 
     def edit(self, path: str, text: str = "new\n", **more: Any) -> str:
-        """Why a file may not be written; if it may, it is."""
+        """Ask for a file: the reason for a refusal, or "" once the file is written."""
         why = refusal(self.ask(path, text, **more))
         if not why:
             file = self.root / path
@@ -128,11 +128,11 @@ class Agent:
         return why
 
     def command(self, line: str, when: str = "PreToolUse-Bash", **more: Any) -> dict[str, Any]:
-        """What is said to a shell command of the agent, before it or after it."""
+        """The hook's answer to a shell command of the agent, before it or after it."""
         return self.tell(when, tool_input={"command": line}, **more)
 
     def shell(self, line: str) -> subprocess.Popen[bytes]:
-        """A shell command of the agent, as its client starts it; it is not asked for."""
+        """A shell command of the agent, as its client starts it, without a call of the hook."""
         variable = "CODEX_SESSION_ID" if self.client == "codex" else "CLAUDE_CODE_SESSION_ID"
         return subprocess.Popen(
             ["sh", "-c", line], cwd=self.root, env={**os.environ, variable: self.session}
@@ -146,7 +146,7 @@ class Agent:
         self._git("init", "--quiet")
         self._git("add", "--", *paths)
         self._git("commit", "--quiet", "-m", "a commit", "--", *paths)
-        # of all that is above the tests only this is taken for a client
+        # of all processes above the tests, only this one is recognized as a client
         shell = {"CLAUDE_CODE_SESSION_ID": self.session, "CLAUDE_PID": str(os.getppid())}
         release(str(self.root), shell)
 
@@ -160,7 +160,7 @@ class Agent:
 
 
 class AtTheDoor(Agent):
-    """Its hook is the function that the program calls, on a clock that a test moves."""
+    """An agent whose hook is the function that the program calls, on a clock that a test moves."""
 
     def __init__(self, scene: Scene, session: str, client: str = "claude") -> None:
         super().__init__(scene.root, session, client)
@@ -169,7 +169,7 @@ class AtTheDoor(Agent):
         self.held_open = False
 
     def reply(self, told: bytes) -> Reply:
-        """All that the hook says."""
+        """The hook's complete answer."""
         pause = self.wait if self.held_open else None
         return client_events.answer(self.client, told, self.env, pause=pause)
 
@@ -186,7 +186,7 @@ class AtTheDoor(Agent):
 
 
 class InProcesses(Agent):
-    """Its hook is the program that clients start."""
+    """An agent whose hook is the program that clients start."""
 
     def __init__(self, root: Path, session: str, client: str = "claude") -> None:
         super().__init__(root, session, client)
@@ -208,7 +208,7 @@ class InProcesses(Agent):
         return self.begin("PreToolUse-Write", tool_input=self._file(path, text))
 
     def start(self, told: bytes | None) -> subprocess.Popen[bytes]:
-        """The hook, told something."""
+        """The hook, started with this input."""
         assert told is not None
         kept = {name: value for name, value in os.environ.items() if "CLAUDE" not in name}
         started = subprocess.Popen(
@@ -227,7 +227,7 @@ class InProcesses(Agent):
 
 
 def answer_of(started: subprocess.Popen[bytes], seconds: float = 60) -> dict[str, Any]:
-    """What a hook has printed when it ends, which it must within so many seconds."""
+    """The output of a hook, which must end within this many seconds."""
     out, err = started.communicate(timeout=seconds)
     assert (started.returncode, err) == (0, b"")
     found = json.loads(out) if out.strip() else {}
@@ -246,7 +246,7 @@ class Scene:
 
     @property
     def clock(self) -> FakeClock:
-        """The clock of everybody in this process, which stands still from its first use."""
+        """The clock of all code in this process; it stops at its first use."""
         if not hasattr(self, "_clock"):
             self._clock = FakeClock(time.time_ns() // 1000)
             self.monkeypatch.setattr("holdfast.manager.ledger.SystemClock", lambda: self._clock)
@@ -264,14 +264,14 @@ class Scene:
         return made
 
     def grants(self) -> list[Grant]:
-        """All that is held now."""
+        """All active grants."""
         with LockManager.open(self.root) as manager:
             ids = [one.id for one in manager.active_grants()]
             found = transactions.look(manager, lambda view: [view.grant(id) for id in ids])
         return [one for one in found if isinstance(one, Grant)]
 
     def owners(self) -> dict[str, str]:
-        """Whose each file is: the session, and for a sub-agent its id after it."""
+        """The owner of each file: the session, followed by the id of a sub-agent."""
         return {
             path: "/".join(filter(None, (one.holder.session, one.holder.agent)))
             for one in self.grants()
@@ -279,7 +279,7 @@ class Scene:
         }
 
     def queue(self) -> list[str]:
-        """The sessions that stand in line."""
+        """The sessions in the queue."""
         with LockManager.open(self.root) as manager:
             return [ticket.request.holder.session for ticket in manager.queue()]
 

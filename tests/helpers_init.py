@@ -1,4 +1,4 @@
-"""Holdfast installed somewhere, and a person's home without any client in it."""
+"""Holdfast installed in a folder, and a person's home without any client in it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from holdfast.gate.install.hook_command import LOADER
 
 SOURCE = Path(holdfast.__file__).parent
 
-#: A hook that lets everything pass: what `init` needs of one is only that it answers.
+#: A hook that lets everything pass: `init` only needs an answer from its hook.
 STUB = "import sys\nsys.stdin.read()\n"
 
 
@@ -31,13 +31,13 @@ THEIRS = (
 )
 
 
-#: Not copied: what is not needed, what is true for the original only, and what somebody is just
-#: writing. What is compiled comes along: it counts as long as a source is as it was.
+#: Not copied: unneeded files, files that apply to the original only, and files that another process
+#: is writing. Compiled files are copied: they are valid as long as their sources are unchanged.
 _NOT_COPIED = shutil.ignore_patterns("testing", "*.bundle*", "*.pyc.*")
 
 
 class Site:
-    """A copy of the package that many tests use, and that none may change."""
+    """A copy of the package that many tests share, and that no test may change."""
 
     def __init__(self, folder: Path, hook: str = STUB) -> None:
         self.folder = folder
@@ -45,7 +45,7 @@ class Site:
         self._stamps = self._now()
 
     def check(self) -> None:
-        """Nobody may have changed it."""
+        """Check that no test has changed the package."""
         assert self._now() == self._stamps, "a test has changed the package that it shares"
 
     def _now(self) -> dict[Path, tuple[int, int]]:
@@ -64,8 +64,8 @@ def copied(site: Path, hook: str = STUB) -> Path:
 class Installation:
     """A package, a home and a repository.
 
-    The package is a copy of its own, to be moved, broken and made older, unless a shared one is
-    handed in.
+    The package is a copy of its own, which a test may move, break and date back, unless the caller
+    passes a shared one.
     """
 
     def __init__(self, folder: Path, site: str | Site = "site") -> None:
@@ -95,7 +95,7 @@ class Installation:
         assert not found, f"these tests need a system without {found} in {system}"
         return {
             "PYTHONPATH": str(self.site),
-            # What a test changes twice in a second would be taken for what was compiled before.
+            # A file that a test changes twice in a second would count as already compiled.
             "PYTHONDONTWRITEBYTECODE": "" if self.is_shared else "1",
             "HOME": str(self.home),
             "PATH": f"{self.bin}{os.pathsep}{system}",
@@ -106,7 +106,7 @@ class Installation:
         return self.repository.hold(*words, env={**self.env, **(env or {})}, **more)
 
     def by_a_person(self, *words: str) -> Answer:
-        """The same, typed at a terminal under no agent."""
+        """Run a command typed at a terminal, not started by an agent."""
         terminal = Terminal(self.repository, **self.env)
         try:
             return terminal.hold(*words)
@@ -130,11 +130,11 @@ class Installation:
         return f"{sys.executable} -I -S {self.script} {client}"
 
     def words(self, client: str) -> list[str]:
-        """What a hook of a client should run."""
+        """The command that a client's hook should run."""
         return [sys.executable, "-I", "-S", "-c", LOADER, str(self.script), client]
 
     def program(self, name: str, text: str = "#!/bin/sh\n") -> Path:
-        """A program on the way."""
+        """A program on the PATH."""
         file = self.bin / name
         file.write_text(text)
         file.chmod(0o755)
@@ -142,7 +142,7 @@ class Installation:
 
 
 def tree(root: Path) -> dict[str, tuple[int, bytes]]:
-    """All files of a folder but git's objects and the ledger: each with its mode and content."""
+    """All files of a folder except git's objects and the ledger: each with its mode and content."""
     found = {}
     for folder, _folders, names in os.walk(root):
         for name in names:
@@ -173,7 +173,7 @@ def git(here: Installation, *words: str) -> str:
 
 
 def drifted(here: Installation, *words: str) -> str:
-    """What check says, which must be something."""
+    """The problem that `init --check` reports, which must find one."""
     answer = here.hold("init", "--check", *words)
     assert answer.code == 1, answer
     assert "holdfast init repairs" in answer.err

@@ -1,4 +1,4 @@
-"""Whole repositories of jvs, written from what its versions leave on disk, without code of ours.
+"""Whole repositories of jvs, written from the files its versions leave on disk, without our code.
 
 A snapshot is the payload itself below `.jvs/snapshots/ID`, with `.READY` at its top, and a
 descriptor. The hash of a payload is the SHA-256 of sorted lines `kind:path:mode=0644,size=4:sha`;
@@ -176,7 +176,7 @@ def payload_root_hash(folder: Path, *, deep_marks: bool) -> str:
 
 
 def descriptor_checksum(fields: dict[str, Any]) -> str:
-    """The checksum of a descriptor: Go escapes what could end a script in HTML."""
+    """The checksum of a descriptor. Go escapes characters that could end a script in HTML."""
     emptied = {**fields, "descriptor_checksum": "", "integrity_state": ""}
     text = json.dumps(emptied, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     for sign in "<>&\u2028\u2029":

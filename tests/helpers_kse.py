@@ -1,9 +1,9 @@
-"""kse, as it was seen to behave: it checks for a lock, and if there is none it writes `.lock.tmp`,
-renames that over `.lock`, whatever came between, and reads it back.
+"""kse, as it was observed to behave: it checks for a lock, and if there is none it writes
+`.lock.tmp`, renames that over `.lock` even if one has appeared since, and reads it back.
 
-Written from what the program does on disk, without any code of ours. 3.0.1 keeps its specs in
-`.kiro`, 3.6.65 in `.sce`. A folder in the place of a file makes it crash (EISDIR), which here is an
-exception.
+Written from the program's effects on disk, without any code of ours. 3.0.1 keeps its specs in
+`.kiro`, 3.6.65 in `.sce`. A folder in the place of a file makes it crash (EISDIR); here that raises
+an exception.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Kse:
         return lock if lock["owner"] and lock["machineId"] else None
 
     def lock(self, spec: str, hours: float = 24) -> str:
-        """Its answer: empty if it acquired the lock."""
+        """The error that kse reports; empty if it acquired the lock."""
         if not (self.specs / spec).is_dir():
             return "Spec not found"
         if self.read(spec) is not None:
@@ -75,7 +75,7 @@ class Kse:
         return ""
 
     def cleanup(self) -> None:
-        """Remove the stale ones."""
+        """Remove the stale locks."""
         for folder in self.specs.iterdir():
             lock = self.read(folder.name)
             if lock is None:
