@@ -160,7 +160,7 @@ class Session:
         return refusal(self.tool("PreToolUse", "Bash", {"command": command}, cwd=cwd))
 
     def run(self, command: str, cwd: Path | None = None, *, code: int | None = 0) -> str:
-        """Ask, run the command if allowed, and return the agent's report: a refusal, or the effects."""
+        """Ask, run the command if allowed, and return its report: a refusal, or the effects."""
         fields = {"command": command}
         said = self.tool("PreToolUse", "Bash", fields, cwd=cwd)
         if refusal(said):
