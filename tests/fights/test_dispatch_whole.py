@@ -1,5 +1,5 @@
-"""The dispatcher and its launchers are killed at random moments, and between them and the next
-dispatcher a person takes the files: they are never half done, and what the person writes stays."""
+"""The dispatcher and its launchers are killed at random moments, and a person takes the files
+before the next dispatcher does: the files are never half done, and what the person writes stays."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_person_who_comes_between_two_kills_finds_no_file_half_done(tmp_path: 
                 one = app.start()
                 if not app.goes_on(app.has_come(app.head() + dice.randint(1, 40))):
                     break
-                time.sleep(dice.uniform(0, 0.05))  # not only at the moments of the ledger
+                time.sleep(dice.uniform(0, 0.05))  # not only when the ledger changes
                 app.kill(one, itself=True, launchers=dice.random() < 0.7)
                 app.visit()
                 kills += 1

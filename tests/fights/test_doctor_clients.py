@@ -26,7 +26,7 @@ def here(tmp_path: Path) -> Clinic:
     return Clinic(tmp_path)
 
 
-# What clients do with an answer, as it was measured
+# What clients were measured to do with an answer
 
 
 def said(**more: Any) -> str:
@@ -90,7 +90,7 @@ def test_every_client_that_can_have_hooks_is_tried() -> None:
     assert {one.name for one in CLIENTS} == forbidden_writes._EDITORS.keys()
 
 
-# Whether Codex trusts them
+# Whether Codex trusts the hooks
 
 CODEX = """#!{python}
 import json, os, sys

@@ -1,4 +1,4 @@
-"""Everything that the doctor can find, one after the other; a few of them are in the fast suite."""
+"""Everything that the doctor can find, case by case; the fast suite has a few of the cases."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="hooks are run by a P
 
 @pytest.fixture
 def here(tmp_path: Path) -> Clinic:
-    """With a package that may be changed."""
+    """An installation whose package the test may change."""
     return Clinic(tmp_path)
 
 
@@ -141,11 +141,11 @@ def test_a_hook_that_comes_too_late_is_found_and_ended(here: Clinic, tmp_path: P
     here.script.write_text(script(text))
     for file in (here.claude, here.codex):
         here.before_tools(file, timeout=1)
-    (here.root / ".git/hooks/pre-commit").unlink()  # it would be waited for, too
+    (here.root / ".git/hooks/pre-commit").unlink()  # the doctor would wait for it, too
     begin = time.monotonic()
     found = here.doctor(code=1)
     assert time.monotonic() - begin < 60
-    assert states(found, "codex")[EDIT] == "failed"  # it lets pass what comes late
+    assert states(found, "codex")[EDIT] == "failed"  # Codex lets it pass if the hook is late
     assert "no answer within 1 s" in found["codex", EDIT]["detail"]
     assert states(found, "codex")[WORK] == "skipped"
     assert states(found, "claude")[EDIT] == "held"
@@ -318,7 +318,7 @@ def test_where_nothing_is_installed_nothing_is_put_in(tmp_path: Path) -> None:
 
 
 def test_a_copy_that_cannot_work_is_not_written(here: Clinic) -> None:
-    """The doctor's own hook is broken, so writing it anew would not help."""
+    """The doctor's own hook is broken, so writing the copy again would not help."""
     here.script.write_text(script("sys.exit(1)"))
     here.codex.unlink()
     here.doctor("--fix", code=1)

@@ -1,6 +1,6 @@
-"""docs/shell.md says client by client which way of writing a guarded command's nets hold.
+"""docs/shell.md lists, for each client, which ways of writing a file the guard catches.
 
-Here every cell of that table is tried, through the door, with what the clients' hooks are told.
+Here every cell of that table is tried through the door, with the events that the clients send.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FILE = "app/x.py"
 
 
 class Way:
-    """Ann holds a file, and Bob writes it in some way."""
+    """A way in which Bob writes a file that Ann holds."""
 
     def __init__(self, folder: Path, client: str) -> None:
         self.root = gated(folder / "work")
@@ -35,7 +35,7 @@ class Way:
         settled(self.root / FILE)
 
     def outcome(self, said: str) -> str:
-        """The outcome for the file, judged by what its writer was told."""
+        """The outcome for the file, judged by what the gate told its writer."""
         kept = (self.root / FILE).exists() and (self.root / FILE).read_text() == "ann\n"
         if said.startswith("Refused"):
             assert kept
@@ -106,7 +106,7 @@ def whole_tree(way: Way) -> str:
 
 
 def far_commit(way: Way) -> None:
-    """Another repository has a newer commit of the file, and Ann holds it, as it was."""
+    """Another repository has a newer commit of the file; Ann holds the old version."""
     sh(way.root.parent, f"git clone -q {way.root} far")
     sh(way.root.parent / "far", f"git checkout -q main; echo far > {FILE}; git commit -qam far")
     sh(way.root, "git remote add far ../far && git fetch -q far && git branch -q -u far/main")
@@ -164,7 +164,7 @@ def failing(way: Way) -> str:
 def background(way: Way) -> str:
     way.held()
     fields = way.start("npm run watch", run_in_background=True)
-    if way.client == "codex":  # its hook is called at the end
+    if way.client == "codex":  # the client calls its hook at the end
         way.harm()
         return way.outcome(context(way.bob.tool("PostToolUse", "Bash", fields)))
     way.bob.tool("PostToolUse", "Bash", fields, tool_response={"backgroundTaskId": "b"})
@@ -221,7 +221,7 @@ def sandboxed(way: Way) -> str:
     return way.outcome("Refused" if done.returncode else "")
 
 
-#: Each row by its first words.
+#: Each row, by the words in its first column.
 WAYS: dict[str, Callable[[Way], str]] = {
     "the client's own edit tools": edit_tools,
     "`>`, `>>`, `tee`": plain,

@@ -1,7 +1,7 @@
 """Bugs in the code of real processes make their recorded history illegal.
 
-One is in how the store keeps its files, one in a rule, one in when an answer is given, and there
-are some more: they show that the checker can fail.
+One is in how the store keeps its files, one in a rule, one in the moment of an answer, and there
+are a few more. They show that the checker can fail.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TOUCHING = ("walks", "walks", "opens", "opens")
 
 
 def found(folder: Path, bug: str, habits: tuple[str, ...]) -> Judgement | None:
-    """The judgement on a fight of programs with a bug, if it is illegal."""
+    """The checker's judgement on a fight of programs with a bug, if their history is illegal."""
     fight = ProcessFight(folder, seconds=1.5, bug=bug)
     judgement = check(fight.run(habits, gently=True))
     assert judgement.name != "undecided", str(judgement)
@@ -30,7 +30,7 @@ def found(folder: Path, bug: str, habits: tuple[str, ...]) -> Judgement | None:
 
 
 def two_holders(judgement: Judgement) -> bool:
-    """Whether two grants that exclude each other are among what is illegal."""
+    """Whether the judgement names two grants that exclude each other."""
     grants = [operation for operation in judgement.core if operation.asks and operation.outcome]
     return any(
         one.holder != other.holder and clash(one.wants, other.wants)
@@ -40,7 +40,7 @@ def two_holders(judgement: Judgement) -> bool:
 
 
 def test_two_holders_are_found_when_closing_a_file_drops_the_ledgers_locks(tmp_path: Path) -> None:
-    """Programs that read their own tree, among others that open and close the ledger."""
+    """Some programs read their own tree; others open and close the ledger."""
     for attempt in range(ATTEMPTS):
         judgement = found(tmp_path / str(attempt), "droppable_locks", TOUCHING)
         if judgement is not None and two_holders(judgement):

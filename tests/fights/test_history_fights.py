@@ -1,4 +1,4 @@
-"""Long fights that are recorded: thousands of operations on both stores, with a legal order."""
+"""Long recorded fights: thousands of operations on both stores, which have a legal order."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Hooks that are killed at random moments of their lives, while several agents work on one tree.
 
-A client that loses its patience, a terminal that is closed, a machine that runs out of memory: a
-hook may end between any two steps. Whatever it had decided is there whole, or not at all, and all
-agents go on.
+A client times out, a person closes the terminal, the machine runs out of memory: a hook may end
+between any two steps. What it decided is then recorded whole or not at all, and all agents go on.
 """
 
 from __future__ import annotations
@@ -38,21 +37,21 @@ if TYPE_CHECKING:
 pytestmark = LINUX_ONLY
 
 SEED = 20_261_117
-#: So many hooks are killed while they live; some are quicker than that.
+#: The least number of hooks that are killed while they run; some end before the kill.
 KILLS = 200
 CASES_MAX = 1000
 FILES = ("app/x.rb", "lib/y.rb", "app/models/user.rb")
 CHILD = {"agent_id": "a0000000000000001", "agent_type": "general-purpose"}
-#: Short, so that a hook which is held meets the end of its hold and its retry too.
+#: Short, so that a hook that waits also reaches the end of its wait and its retry.
 SETTINGS = "[gate]\nhold_seconds = 0.3\nretry_seconds = 1.2\nidle_seconds = 0.5\n"
 KINDS = ("edit", "edit", "edit", "stop", "stop", "prompt", "commit", "command", "sub-agent", "end")
 
 
 class Worker(InProcesses):
-    """One agent; what it does first may be cut off, what it does next goes on."""
+    """One agent. A kill may cut off what it does first; what it does next goes on."""
 
     def directly(self, told: bytes | None) -> dict[str, Any]:
-        """What the hook's function answers, which is never held."""
+        """The answer of the hook's function, which never waits."""
         assert told is not None
         reply = client_events.answer(self.client, told, self.env)
         assert (reply.code, reply.stderr) == (0, "")
@@ -62,7 +61,7 @@ class Worker(InProcesses):
         return found
 
     def write(self, path: str, text: str, **of: Any) -> bool:
-        """Edit a file, if it may be."""
+        """Edit a file, if the hook permits it."""
         fields = self._file(path, text)
         if refusal(self.directly(self.told("PreToolUse-Write", tool_input=fields, **of))):
             return False
@@ -85,7 +84,7 @@ class Worker(InProcesses):
 
 
 class World:
-    """One repository, some agents, and chance."""
+    """One repository, some agents, and a source of random choices."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -101,7 +100,7 @@ class World:
         self.life = self._life()
 
     def _life(self) -> float:
-        """How long a hook lives here."""
+        """How long a hook runs here."""
         begun = time.monotonic()
         for worker in self.workers:
             worker.tell("SessionStart")
@@ -112,7 +111,8 @@ class World:
             worker.close()
 
     def case(self) -> None:
-        """One event of one agent, whose hook is killed at some moment; then the same once more."""
+        """One event of one agent, whose hook is killed at some moment; then the same event
+        again."""
         worker, kind = self.chance.choice(self.workers), self.chance.choice(KINDS)
         of = CHILD if self.chance.random() < 0.25 else {}
         path = self.chance.choice(FILES)
@@ -134,7 +134,7 @@ class World:
         self.look()
 
     def _contend(self, worker: Worker, path: str, *, refused: bool, of: dict[str, str]) -> None:
-        """Another agent has what this one wants, or was refused already."""
+        """Another agent has the file that this one wants, or was already refused it."""
         other = self.chance.choice([one for one in self.workers if one is not worker])
         other.directly(other.told("UserPromptSubmit"))
         other.write(path, "another's\n")
@@ -153,7 +153,7 @@ class World:
         return worker.told(names[kind])
 
     def _kill(self, kind: str, hook: subprocess.Popen[bytes]) -> None:
-        """At any moment of its life, or in one of those after it has opened the ledger."""
+        """Kill the hook at any moment of its run, or at one after it has opened the ledger."""
         if self.chance.random() < 0.5:
             time.sleep(self.chance.uniform(0, 1.2 * self.life))
         else:
@@ -173,10 +173,10 @@ class World:
             except OSError:
                 continue
 
-    # What must be true between any two events
+    # Invariants between any two events
 
     def look(self) -> None:
-        """The ledger opens, and nothing in it is half done."""
+        """Check that the ledger opens and has nothing half done in it."""
         with LockManager.open(self.root) as manager:
             transactions.look(manager, self._look)
 
@@ -189,24 +189,26 @@ class World:
             if rules.is_live(view, grant):
                 for path in grant.paths:
                     assert owners.setdefault(path, key) == key, f"{path} has two owners"
-            assert grant.id not in tickets, "in line for what it has"
+            assert grant.id not in tickets, "an agent is in line for what it has"
             if grant.reason == FOR_NEXT_EDIT:
-                assert grant.id in waits, "handed over, and nobody waits for it"
+                assert grant.id in waits, "a file was handed over, and no agent waits for it"
             known = agent_records.known(view, key)
-            assert known.presence is not None, f"{key} holds something and is nobody"
+            assert known.presence is not None, (
+                f"{key} holds something, but the ledger has no such agent"
+            )
             assert known.presence.shown == grant.holder.id
             assert agent_records.owner_of_name(view, known.presence.shown) == key
             if known.rest is not None and grant.reason != FOR_NEXT_EDIT:
-                assert grant.idle_at is not None, f"{key} rests, and no timer runs"
+                assert grant.idle_at is not None, f"{key} rests, and no timer runs for its files"
             if grant.idle_at is not None:
                 assert known.rest is not None, f"a timer runs for {key}, which does not rest"
         for ticket in tickets.values():
-            assert ticket.id in waits, "in line, and no word of what for"
+            assert ticket.id in waits, "a ticket is in line, and no record says what for"
             wait = waits[ticket.id]
             assert wait.retry_at == wait.denied_at + wait.retry_seconds * SECOND
 
     def all_go_on(self) -> None:
-        """Nobody waits for ever: when the others have ended, each gets what it wants."""
+        """Check that no agent waits forever: when the others have ended, it gets what it wants."""
         one = self.chance.choice(self.workers)
         others = [worker for worker in self.workers if worker is not one]
         for worker in others:
@@ -223,7 +225,7 @@ class World:
             worker.directly(worker.told("SessionStart"))
 
     def a_client_dies(self) -> None:
-        """Nothing of it stays, and the same session may come back."""
+        """A client dies: nothing of it stays, and the same session may come back."""
         one, other = self.chance.sample(self.workers, 2)
         one.kill()
         session = agent_key("claude", one.session)
@@ -238,8 +240,8 @@ class World:
 
 
 def _left(view: View) -> list[str]:
-    """All that is held or remembered, but for names and for reports that somebody has to read, and
-    whether what they are about is free."""
+    """All that is held or remembered, except names, reports that a person has to read, and whether
+    the files of those reports are free."""
     stays = (agent_records.BLOCKED, agent_records.FREE_AGAIN)
     notes = [event.type for event in view.notes("gate:@") if event.type not in stays]
     held = [grant.id for grant in view.grants() if rules.is_live(view, grant)]
@@ -271,7 +273,7 @@ def test_hooks_killed_at_random_moments_leave_nothing_half_done(world: World) ->
     assert sum(world.cut_off.values()) == KILLS
     types = Counter(event.type for event in _events(world.root))
     for type in ("contention_heartbeat", "file_handed_over", "stop_held", "agent_blocked"):
-        assert types[type], f"{type} did not happen, so nothing was shown of it"
+        assert types[type], f"{type} never happened, so this shows nothing about it"
 
 
 def _events(root: Path) -> list[Any]:

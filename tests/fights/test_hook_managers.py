@@ -1,8 +1,8 @@
 """Commits under hook managers that set unstaged work aside: the real pre-commit framework, and one
-that is not known to respect the index. Real agents, the real git.
+that is not known to respect the index. The agents and git are real.
 
-The file itself shows whether it was set aside: to remove it from the work tree and restore it is to
-write it.
+The file itself shows whether it was set aside: removing it from the work tree and restoring it
+writes it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ pytestmark = [
     ),
 ]
 
-#: Records that it ran, and what it saw.
+#: A hook that records that it ran, and what it saw.
 SETTINGS = """repos:
 - repo: local
   hooks:
@@ -64,7 +64,7 @@ class Managed(Repo):
         assert done.code == 0, done
 
     def ran(self) -> list[str]:
-        """What the framework has seen in b.py, for each of its runs since the last call."""
+        """What the framework saw in b.py, for each of its runs since the last call."""
         note = self.folder / "framework"
         lines = note.read_text().splitlines() if note.exists() else []
         note.unlink(missing_ok=True)
@@ -86,7 +86,7 @@ class Managed(Repo):
         return file
 
     def name_of(self, actor: Actor) -> str:
-        """The name of an agent that others see in its leases."""
+        """The name that others see in an agent's leases."""
         with LockManager.open(self.root) as manager:
             holders = [grant.owner for grant in manager.active_grants()]
         (name,) = {one.id for one in holders if one.session == actor.session}
@@ -97,7 +97,7 @@ class Managed(Repo):
 
 
 class Untouched:
-    """Shows whether a file was written meanwhile."""
+    """Whether a file has remained unwritten since this object was made."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -152,14 +152,14 @@ def test_the_framework_runs_and_leaves_the_unfinished_work_of_others_alone(
     repo.start("a.py", "b.py")
     unharmed = unfinished(repo, ann, bob)
     assert ann.commit().code == 0
-    assert repo.ran() == ["new"], "it saw bob's file as it is"
+    assert repo.ran() == ["new"], "the framework saw bob's file as it is"
     assert repo.last() == ["a.py"]
     assert unharmed
     assert repo.left_over() == []
     ann.edit("a.py", content="3\n")
     bob.kill()
     assert ann.commit("-a").code == 0
-    assert repo.last() == ["a.py", "b.py"], "of an agent that is gone nothing is hidden"
+    assert repo.last() == ["a.py", "b.py"], "the work of a dead agent is not hidden"
 
 
 def test_a_committer_who_is_alone_has_the_checks_as_without_us(
@@ -171,14 +171,14 @@ def test_a_committer_who_is_alone_has_the_checks_as_without_us(
     ann.edit("a.py", "b.py")
     ann.git("add", "a.py")
     assert ann.commit().code == 0
-    assert repo.ran() == ["old b.py"], "its own unstaged work is put aside"
+    assert repo.ran() == ["old b.py"], "the framework puts the committer's own unstaged work aside"
     assert (repo.root / "b.py").read_text() == "new\n"
 
 
 def test_an_agent_that_holds_nothing_yet_may_begin_while_the_framework_runs(
     repo: Managed, ann: Actor, bob: Actor, person: Actor
 ) -> None:
-    """Files written meanwhile are hidden as well."""
+    """We hide files that are written meanwhile, too."""
     repo.configure("sh -c 'echo begun > b.py'")
     repo.framework(person)
     repo.start("a.py", "b.py", "c.py")
@@ -241,7 +241,7 @@ def test_a_check_that_fails_leaves_everything_as_it_was(
 def test_what_others_write_while_it_runs_is_no_failure_of_the_check(
     repo: Managed, ann: Actor, bob: Actor, person: Actor
 ) -> None:
-    """Without us it takes every change meanwhile for one of its own."""
+    """Without us it takes every concurrent change for one of its own."""
     repo.configure("sh -c 'echo meanwhile >> b.py'")
     repo.framework(person)
     repo.start("a.py", "b.py")
@@ -254,7 +254,7 @@ def test_what_others_write_while_it_runs_is_no_failure_of_the_check(
 def test_the_framework_stashes_for_a_message_too(
     repo: Managed, ann: Actor, bob: Actor, person: Actor
 ) -> None:
-    """Also if that hook of it comes after us: the next event puts ours in front."""
+    """This holds even if its message hook comes after ours: the next event puts ours in front."""
     repo.configure()
     repo.start("a.py", "b.py")
     repo.framework(person, "--hook-type", "commit-msg")
@@ -334,7 +334,7 @@ def test_a_conflict_that_was_solved_is_committed_under_the_framework(
 def test_part_of_a_file_that_an_agent_below_is_changing_is_refused(
     repo: Managed, ann: Actor, bob: Actor, person: Actor
 ) -> None:
-    """It would be set aside, and nothing can hide it: it is in the commit."""
+    """The framework would set it aside, and we cannot hide it, because it is in the commit."""
     repo.configure()
     repo.framework(person)
     repo.start("a.py", "b.py")
@@ -371,7 +371,7 @@ def test_part_of_ones_own_file_is_set_aside_as_without_us(
 def test_in_a_sparse_checkout_nothing_is_set_aside_either(
     repo: Managed, ann: Actor, bob: Actor, person: Actor
 ) -> None:
-    """There git takes a file that exists for one that should exist."""
+    """There git concludes from a file's existence that it should exist."""
     repo.configure()
     repo.framework(person)
     repo.start("a.py", "b.py", "sub/c.py", "gone/d.py")
@@ -417,7 +417,7 @@ def test_files_of_a_killed_hook_are_removed_a_day_later(
 def test_a_check_that_stages_is_as_without_us(
     repo: Managed, ann: Actor, bob: Actor, person: Actor
 ) -> None:
-    """The index of the commit gets what was staged, changed, added and removed."""
+    """The commit's index gets what the check staged, changed, added and removed."""
     script = repo.folder / "stages"
     script.write_text("#!/bin/sh\necho formatted >> a.py\necho more > more.py\n"
                       "git add a.py more.py\ngit rm --quiet --cached c.py\n")  # fmt: skip
@@ -456,7 +456,7 @@ def test_prek_leaves_the_unfinished_work_of_others_alone_too(
 def test_the_framework_that_was_installed_after_us_is_ended_before_it_stashes(
     repo: Managed, ann: Actor, bob: Actor, person: Actor
 ) -> None:
-    """It first runs the hook that it found, but ignores its result."""
+    """The framework first runs the hook that it found, but ignores its result."""
     repo.configure()
     repo.start("a.py", "b.py")
     unharmed = unfinished(repo, ann, bob)
@@ -512,10 +512,10 @@ def test_the_framework_in_front_of_us_is_noticed_and_put_behind_us(
     repo.framework(person)
     assert repo.states() == {"installed", "overtaken"}
     unharmed = unfinished(repo, ann, bob)
-    assert repo.states() == {"installed"}, "by the next event"
+    assert repo.states() == {"installed"}, "the next event puts it behind our hook"
     assert "pre-commit.legacy" not in repo.names()
     assert ann.commit().code == 0
-    assert repo.ran() == ["new"], "once, and not once for each of its hooks"
+    assert repo.ran() == ["new"], "the framework runs once, not once for each of its hooks"
     assert unharmed
     git_hooks.uninstall(str(repo.root))
     assert repo.names() == ["pre-commit"]
@@ -542,13 +542,13 @@ def test_a_framework_that_removed_our_hook_is_put_behind_us_again(
     assert repo.states() == {"installed", "foreign"}
     repo.install()
     kept = (repo.hooks / "pre-commit.holdfast-before").read_text()
-    assert "--skip-on-missing-config" in kept, "the newer one counts"
+    assert "--skip-on-missing-config" in kept, "the newer of its hooks is kept"
     ann.edit("a.py")
     assert ann.commit("-a").code == 0
     assert repo.ran() == ["old b.py"]
 
 
-# With a hook of one's own
+# With a hook of the user's own
 
 OWN = "#!/bin/sh\necho own >> ../framework\n"
 
@@ -575,7 +575,7 @@ def test_a_hook_of_ones_own_is_where_the_framework_would_have_put_it(
 def test_a_hook_of_ones_own_is_not_lost_when_the_framework_is_installed_again(
     repo: Managed, ann: Actor, person: Actor
 ) -> None:
-    """It moves the hook that it finds over the one that it found the first time."""
+    """The framework moves the hook that it finds now over the one that it found the first time."""
     repo.configure()
     repo.hook("pre-commit", OWN)
     repo.framework(person)
@@ -591,7 +591,7 @@ def test_a_hook_of_ones_own_is_not_lost_when_the_framework_is_installed_again(
     assert (repo.hooks / "pre-commit.legacy").read_text() == OWN
 
 
-# Others
+# Other managers
 
 #: Sets everything aside, runs a task, restores everything.
 OVERCOMMIT = """#!/bin/sh

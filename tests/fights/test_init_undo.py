@@ -1,4 +1,4 @@
-"""What `holdfast init` wrote, taken away again and looked at."""
+"""Undoing and checking what `holdfast init` wrote."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def here(tmp_path: Path) -> Installation:
     return Installation(tmp_path)
 
 
-# Taking out
+# Undoing
 
 
 def test_undo_restores_every_byte(here: Installation) -> None:
@@ -142,7 +142,7 @@ def test_an_agent_may_not_undo_but_may_look(here: Installation) -> None:
     assert tree(here.root) == before
 
 
-# Looking
+# Checking
 
 
 def test_check_is_content_with_what_init_wrote(here: Installation) -> None:
@@ -228,7 +228,7 @@ def test_check_finds_hooks_of_another_holdfast_in_the_shared_settings(here: Inst
     here.init("--client", "claude")
     shared = here.root / ".claude/settings.json"
     shared.write_text(here.claude.read_text())
-    assert here.hold("init", "--check").code == 0  # the same again is run once
+    assert here.hold("init", "--check").code == 0  # a hook that is listed twice is run once
     shared.write_text(shared.read_text().replace(str(here.site), "/elsewhere"))
     assert ".claude/settings.json has hooks of another Holdfast" in drifted(here)
     here.undo()

@@ -1,4 +1,4 @@
-"""Programs below `run --lease` that try everything to change what another holds."""
+"""Programs below `run --lease` that try everything to change files that another holder has."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lease_attacks import ATTACKS, HELD, MAY_FAIL, make, state
 
 pytestmark = [LINUX_ONLY, NEEDS_LANDLOCK, X86_64]
 
-#: Without root these change nothing anywhere.
+#: Without root these attacks change nothing on any machine.
 NEED_ROOT = {
     "by_handle", "by_another_user", "chown", "chown_of_a_reader", "chown_with_no_path", "lchown",
     "in_another_mount_namespace", "mounted_elsewhere",
@@ -40,7 +40,7 @@ Tried = dict[str, tuple[dict[str, Any], list[object]]]
 
 
 def tried(below: bool) -> Tried:
-    """What came of each attack, with the state before it."""
+    """The result of each attack, and the state before it."""
     siege = Siege()
     places = siege.root / "attacks"
     opened = []
@@ -85,7 +85,7 @@ def as_json(found: object) -> object:
 def test_what_is_held_stays_what_it_is(below: Tried, name: str) -> None:
     came, before = below[name]
     assert came["held"] == as_json(before), came["said"]
-    assert came["served"] == "", "the broker still serves others"
+    assert came["served"] == "", "the broker no longer serves other programs"
 
 
 @pytest.mark.parametrize("name", [name for name in ATTACKS if name not in MAY_FAIL])

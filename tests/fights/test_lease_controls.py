@@ -17,20 +17,20 @@ from helpers_siege import X86_64, Siege
 pytestmark = [LINUX_ONLY, NEEDS_LANDLOCK, X86_64]
 
 PYTHON = f"{sys.executable} -c"
-#: A file without a name, and what gives it one.
+#: Creates a file without a name, and gives it one.
 NAMELESS = (
     "import ctypes, os; fd = os.open('.', os.O_TMPFILE | os.O_WRONLY); "
     "name = lambda: ctypes.CDLL(None).linkat(-100, b'/proc/self/fd/%d' % fd, -100, b'.mcp.json', "
     "0x400)"
 )
-#: What is looked at afterwards. A folder stands for all files in it.
+#: The paths that are checked afterwards. A folder includes all files in it.
 CONTROLS = [
     ".claude", ".mcp.json", ".codex", ".husky", "holdfast.toml", ".git/config", ".git/hooks",
     ".git/commondir", ".git/config.worktree", "nested/.git/hooks", "nested/.git/config",
     "nested/.claude", "team.cfg",
 ]  # fmt: skip
 
-#: Each of them puts `evil` into a control file, or takes one away.
+#: Each of these writes `evil` into a control file, or removes one.
 ATTACKS = {
     "in place": "echo evil >.claude/settings.json",
     "appended": "echo evil >>.claude/settings.json",
@@ -127,7 +127,7 @@ Picture = dict[str, tuple[bool, int, bool]]
 
 
 def pictures(root: Path) -> Picture:
-    """What the next client and the next git would read."""
+    """What the next client and the next git command would read."""
     found: Picture = {}
     for control in CONTROLS:
         top = root / control
@@ -136,7 +136,7 @@ def pictures(root: Path) -> Picture:
             if os.path.exists(file) and not file.name.endswith(".sample"):
                 name = str(file.relative_to(root))
                 mode = stat.S_IMODE(file.stat().st_mode) & 0o111
-                # What is harmless may change: what counts is what was smuggled in, or is gone.
+                # Harmless changes are permitted: only smuggled or missing content counts.
                 found[name] = (b"evil" in file.read_bytes(), mode, file.stat().st_size > 1)
     return found
 

@@ -1,11 +1,11 @@
 """`holdfast run --lease` around the tools that people and agents write with.
 
-Each tool does the same with Holdfast as without; a file that another holder has stays as it is,
-whichever way a tool takes to it; and what is leased meanwhile is what the tool has changed, no
-temporary names.
+Each tool does the same with Holdfast as without it. A file that another holder has stays unchanged,
+however a tool reaches it. The leases of a tool cover the files that it changed and no temporary
+names.
 
-The cases are in `lease_corpus.py`. Many share one command, for its start takes longer than most of
-them; a case that is about git has a repository and a command for itself.
+The cases are in `lease_corpus.py`. Many share one command, because its start takes longer than most
+of them; a case about git has its own repository and command.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed"),
 ]
 
-#: Every case with the batch that it runs in; one that runs alone is its own.
+#: Every case with the batch that it runs in; a case that runs alone is a batch of its own.
 PLACES = {one.name: one.name for one in ALONE} | {
     one.name: batch for batch, cases in BATCHES.items() for one in cases
 }
@@ -39,8 +39,8 @@ assert len(PLACES) == len(CASES), "two cases have the same name"
 
 
 class Runs:
-    """What came of the cases of a batch: as they run without Holdfast, with leases, and while
-    another holder has their victims. Each is run when it is first asked for."""
+    """The results of the cases of a batch: without Holdfast, with leases, and while another holder
+    has their victims. Each run starts when a test first needs it."""
 
     def __init__(self, yard: Yard) -> None:
         self.before = once(yard.before)
@@ -50,7 +50,7 @@ class Runs:
 
 
 def once(run: Callable[[], Run]) -> Callable[[], Run]:
-    """The same, run only once, also if that fails."""
+    """The same run, started only once, even if it fails."""
     found: list[Run | BaseException] = []
 
     def ask() -> Run:
@@ -71,7 +71,7 @@ Ran = Callable[[Case], Runs]
 
 @pytest.fixture(scope="module")
 def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """The runs of the batch of a case. Of a batch, the cases run of which a test was asked for."""
+    """The runs of a case's batch. Only the cases whose tests were selected run."""
     asked = set()
     for item in request.session.items:
         given = item.callspec.params if hasattr(item, "callspec") else {}
@@ -102,7 +102,7 @@ with_neighbour = pytest.mark.parametrize("case", [one for one in SOUND if one.be
 
 
 def compare(case: Case, run: Run, plain: Run) -> None:
-    """That a case did the same in two runs."""
+    """Check that a case did the same in two runs."""
     assert case.name in run.notes, f"it did not get that far ({run.code}): {run.err}"
     noted, expected = run.notes[case.name], plain.notes[case.name]
     assert noted.code == expected.code, noted
@@ -115,7 +115,7 @@ def compare(case: Case, run: Run, plain: Run) -> None:
 
 
 def seen(case: Case, tree: dict[str, Entry]) -> dict[str, Entry]:
-    """A tree, without the content of what is never the same."""
+    """A tree, without the content that differs from run to run."""
     return {
         path: one._replace(content=b"") if matches(path, case.differs) else one
         for path, one in tree.items()
@@ -142,7 +142,7 @@ def test_a_tool_does_the_same_as_without_us(ran: Ran, case: Case) -> None:
 
 @with_gap
 def test_what_is_known_not_to_work_does_not(ran: Ran, case: Case) -> None:
-    """Else the table is old."""
+    """A case that works now shows that the table is outdated."""
     needing(case)
     runs = ran(case)
     with pytest.raises(AssertionError):
@@ -154,7 +154,7 @@ def test_what_another_holder_has_stays_as_it_is(ran: Ran, case: Case) -> None:
     needing(case)
     runs = ran(case)
     before, after = runs.plain().victims[case.name]
-    assert before != after, "the tool does not change it, so the rest would prove nothing"
+    assert before != after, "the tool does not change its victim, so the rest would prove nothing"
     held = runs.held()
     assert case.name in held.notes, f"it did not get that far ({held.code}): {held.err}"
     before, after = held.victims[case.name]
@@ -191,9 +191,9 @@ def test_leased_is_what_the_tool_changed(ran: Ran, case: Case) -> None:
         if before.get(name) != after.get(name) and not is_free(case, name, before)
         and any(one and one.kind != "folder" for one in (before.get(name), after.get(name)))
     }  # fmt: skip
-    assert changed <= leased, "what a tool changes is leased to it"
+    assert changed <= leased, "a tool has to hold leases on what it changes"
     assert leased <= {*names, *case.between}, (
-        "what was there neither before nor after is a temporary name"
+        "a name that existed neither before nor after is a temporary one"
     )
     assert not {one for one in leased if is_free(case, one, before)}
 

@@ -1,4 +1,4 @@
-"""What a call names changes while the call is under way: what is held stays what it is."""
+"""Paths that change while a call is under way: held files stay unchanged."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def siege() -> Iterator[Siege]:
 
 
 def race(siege: Siege, racer: Path, path: str, op: str) -> None:
-    """Both must have happened: calls that were done, and calls that were refused."""
+    """Race until some calls were carried out and some were refused; fail if that never happens."""
     count = length(20_000, sample=1_500)
     for _ in range(5):
         answer = siege.run(racer, path, op, count)
@@ -65,7 +65,7 @@ def test_a_thread_that_changes_the_flags(siege: Siege, racer: Path) -> None:
 
 @pytest.fixture
 def flipping(siege: Siege, racer: Path) -> Iterator[None]:
-    """Somewhere outside, where no lease is asked for, links are turned round at full speed."""
+    """Outside the repository, where writes need no lease, a process swaps links at full speed."""
     links = {"flip": ("held.txt", "free.txt"), "turn": ("sub", "sub2")}
     running = [
         subprocess.Popen([racer, "flip", link, *targets], cwd=siege.root)

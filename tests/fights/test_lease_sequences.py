@@ -1,8 +1,8 @@
-"""Random sequences of file calls below `run --lease`: each call answers as it does without us.
+"""Random sequences of file calls below `run --lease`: each call returns what it does without us.
 
-The same sequences (see `lease_player`) are played twice at the same place, once plainly and once
-below the command. The results, what is open in the end and all that lies in the folders must be
-equal.
+The same sequences (see `lease_player`) are played twice in the same place, once plainly and once
+below the command. The results, the open descriptors at the end and the contents of the folders must
+be equal.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ pytestmark = [
 ]
 
 LEASED = [*COMMAND, "run", "--lease", "--"]
-#: One process plays so many sequences.
+#: How many sequences one process plays.
 BATCH = 250
-#: For one process. It is long, for nothing here is about time.
+#: The limit for one process. It is long because no test here is about time.
 PATIENCE_SECONDS = 600
 
 Played = dict[int, tuple[dict[str, Any], object]]
 
 
 class Place:
-    """Where the sequences are played, below which command, and how often there were leases."""
+    """Where the sequences are played, below which command, and how many files were leased."""
 
     def __init__(self, folder: Path, below: Sequence[str] = ()) -> None:
         self.folder = folder
@@ -56,7 +56,7 @@ class Place:
         self.leases = 0
 
     def do(self, line: Sequence[object]) -> str:
-        """Run a command to its good end; what it said."""
+        """Run a command, which must succeed; its output."""
         env = environment(HOME=str(self.folder), XDG_CONFIG_HOME=str(self.folder / "config"))
         env["PYTHONDONTWRITEBYTECODE"] = "1"
         done = subprocess.run(
@@ -69,7 +69,7 @@ class Place:
         return said
 
     def play(self, prefix: list[str], seeds: range, *more: object) -> Played:
-        """Play some sequences in a new repository; what came of each, and what is there then."""
+        """Play some sequences in a new repository; the result of each, and the files at the end."""
         player = [sys.executable, lease_player.__file__, self.root, seeds.start, len(seeds)]
         self.do(["git", "init", "--quiet", self.root])
         try:
@@ -127,14 +127,14 @@ def _named(result: int) -> str:
 
 @pytest.fixture
 def place() -> Iterator[Place]:
-    # Not in the folder of this test, which is too long for paths of 4096 bytes and not for others.
+    # Not in this test's folder, whose path is too long for tests near the limit of 4096 bytes.
     with tempfile.TemporaryDirectory(prefix="hf") as folder:
         yield Place(Path(folder))
 
 
 @pytest.fixture
 def modest_place(place: Place) -> Place:
-    """The same for one to whom modes mean something."""
+    """The same for a user whom file modes restrict."""
     if os.geteuid() == 0:
         setpriv = shutil.which("setpriv")
         if setpriv is None:
@@ -154,7 +154,9 @@ def batches(count: int) -> Iterator[range]:
 def test_every_call_answers_as_it_does_without_us(place: Place) -> None:
     for seeds in batches(length(10_000, sample=300)):
         place.compare(LEASED, seeds)
-    assert place.leases > length(10_000, sample=300), "files were leased, several for each sequence"
+    assert place.leases > length(10_000, sample=300), (
+        "too few files were leased: there should be several for each sequence"
+    )
 
 
 def test_the_same_for_a_user_who_may_not_do_everything(modest_place: Place) -> None:

@@ -1,4 +1,5 @@
-"""Programs below `run --lease` that become something else, go past the filter, or at the broker."""
+"""Programs below `run --lease` that change their identity, bypass the filter, or attack the
+broker."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from helpers_siege import OTHER, ROOT_ONLY, X86_64, Siege, compiled, descendants
 pytestmark = [LINUX_ONLY, NEEDS_LANDLOCK, X86_64]
 
 PROGRAMS = [sys.executable, lease_siege_programs.__file__]
-#: Of `at_the_broker`, for each process.
+#: The steps of `at_the_broker`, for each process.
 TRIES = 26
 ENOSYS, EFAULT, EACCES, EPERM = -38, -14, -13, -1
 
@@ -41,13 +42,13 @@ def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def said(siege: Siege, name: str, *words: str, options: tuple[str, ...] = ()) -> list[str]:
-    """What a program says below the command."""
+    """The lines that a program prints below the command."""
     answer = siege.run(*PROGRAMS, name, *words, options=options)
     assert answer.code == 0, answer
     return answer.out.split()
 
 
-# Who became something else
+# Programs that change their identity
 
 
 def test_the_changes_are_made_for_a_plain_program(siege: Siege) -> None:
@@ -65,11 +66,13 @@ def test_the_changes_are_made_for_a_plain_program(siege: Siege) -> None:
 )  # fmt: skip
 def test_nothing_is_done_for_one_that_became_something_else(siege: Siege, name: str) -> None:
     for path in (siege.root, siege.root / "free.txt"):
-        path.chmod(0o777)  # so that it is not its mode that keeps it
+        path.chmod(0o777)  # so that it is not the mode that protects it
     before = (siege.root / "free.txt").stat()
     assert said(siege, name) == ["EACCES"] * 8
     after = (siege.root / "free.txt").stat()
-    assert before[:7] + before[8:] == after[:7] + after[8:], "all but when it was read"
+    assert before[:7] + before[8:] == after[:7] + after[8:], (
+        "something other than the access time has changed"
+    )
 
 
 @ROOT_ONLY
@@ -96,7 +99,7 @@ def test_one_that_closed_itself_further_stays_closed(siege: Siege, name: str) ->
     assert said(siege, name) == ["EACCES"] * 8
 
 
-# Other ways of calling
+# Other ways of making system calls
 
 
 @pytest.mark.parametrize(
@@ -121,7 +124,9 @@ def test_paths_at_the_edge_of_memory(siege: Siege, raw: Path) -> None:
 
 def test_memory_that_is_kept_back_stops_only_its_owner(siege: Siege, raw: Path) -> None:
     plainly = siege.plainly(raw, "fault").out.split()
-    assert plainly in (["0", "0"], [str(EPERM)]), "where users may not, there is no danger"
+    assert plainly in (["0", "0"], [str(EPERM)]), (
+        "the kernel allows this or forbids it to users; both are safe"
+    )
     (siege.root / "served while waiting.txt").unlink(missing_ok=True)
     assert siege.run(raw, "fault").out.split() in (["0", "0"], [str(EPERM)])
 
@@ -135,7 +140,7 @@ def test_a_socket_takes_no_name_that_is_held(siege: Siege) -> None:
     assert said(siege, "unix_socket")[0] == "EADDRINUSE"
 
 
-# At the broker
+# Attacks on the broker
 
 
 def test_the_broker_and_the_runner_cannot_be_reached(siege: Siege) -> None:
@@ -153,12 +158,17 @@ def test_the_broker_and_the_runner_cannot_be_reached(siege: Siege) -> None:
     assert served == "served"
     assert len(tries) == 2 * TRIES
     for at in (0, TRIES):
-        assert "ok" not in tries[at : at + 5], "its memory"
-        assert "ok" not in tries[at + 9 : at + TRIES], "its descriptors, its limits, signals"
+        assert "ok" not in tries[at : at + 5], (
+            "the command reached the memory of the broker or the runner"
+        )
+        assert "ok" not in tries[at + 9 : at + TRIES], (
+            "the command reached its descriptors, its limits, or sent it a signal"
+        )
 
 
 def test_the_broker_is_killed(siege: Siege) -> None:
-    """Then nothing more can be opened, and what the command holds stays held while it lives."""
+    """Without the broker no further file can be opened; the command keeps its leases while it
+    lives."""
     script = """
     exec 5>free.txt; echo one >&5; echo ready; read line
     { echo two >sub/free.txt; } 2>/dev/null && echo opened
@@ -174,10 +184,10 @@ def test_the_broker_is_killed(siege: Siege) -> None:
     until(lambda: state_of(broker) in "ZX", "the broker is gone")
     below.tell()
     below.says("tried")
-    assert siege.text("free.txt") == "one\nthree\n", "what is open stays open"
+    assert siege.text("free.txt") == "one\nthree\n", "an open descriptor no longer works"
     assert siege.text("sub/free.txt") == "sub/free.txt as it was\n"
     answer = siege.repo.hold("lock", "--holder", "third", "free.txt")
-    assert answer.code != 0, "the command still has it open to write"
+    assert answer.code != 0, "the lease ended while the command had the file open for writing"
     os.kill(command, signal.SIGKILL)
     below.end()
     until(lambda: state_of(command) in "ZX", "the command is gone")
@@ -192,7 +202,7 @@ def _line(pid: int) -> bytes:
         return b""
 
 
-# What makes the broker wait
+# Calls that make the broker wait
 
 
 def test_a_pipe_has_both_ends(siege: Siege) -> None:
@@ -226,12 +236,12 @@ def test_callers_are_killed_in_mid_call(siege: Siege) -> None:
     assert [grant["holder"] for grant in siege.repo.grants()] == [OTHER]
 
 
-# Another way to the same place
+# Other paths to the same file
 
 
 @ROOT_ONLY
 def test_the_same_tree_mounted_elsewhere(siege: Siege) -> None:
-    """What is mounted twice is held under both names."""
+    """A file that is mounted twice is held under both names."""
     (siege.folder / "alias").mkdir()
     inside = "cd ../alias && { echo changed >held.txt; } 2>/dev/null; chmod 600 sub/held.txt; "
     inside += "mv held.txt gone.txt; rm -f sub/held.txt"

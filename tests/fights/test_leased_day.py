@@ -1,8 +1,8 @@
 """An ordinary day with leases at the write: two agents and two people in one checkout.
 
-Each step of an agent is also run in a copy of the repository without Holdfast. It has to end alike
-there and here: the same exit code, the same output, the same files. After each step every lease
-belongs to the agent whose command wrote that file, and nothing else is held.
+Each step of an agent is also run in a copy of the repository without Holdfast. Both must end alike:
+with the same exit code, the same output and the same files. After each step every lease belongs to
+the agent whose command wrote that file, and nothing else is held.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Day:
             "GIT_AUTHOR_DATE": "1700000000 +0000", "GIT_COMMITTER_DATE": "1700000000 +0000",
         }  # fmt: skip
         self.should: dict[str, str] = {}
-        #: What people and agents wrote, and where it has to be in the end.
+        #: What people and agents wrote, and where it must be at the end.
         self.written: dict[str, str] = {}
         self._make()
         self.ann, self.bob = (ClaudeLike(self.root, name) for name in ("ann", "bob"))
@@ -97,7 +97,7 @@ class Day:
     # People
 
     def person(self, command: str, at: str = "repo") -> None:
-        """What a person does in a terminal: it works, whatever agents hold elsewhere."""
+        """A person's command in a terminal: it works, whatever agents hold elsewhere."""
         done = subprocess.run(
             ["bash", "-c", command], cwd=self.folder / at, env=self.env, text=True,
             capture_output=True, timeout=PATIENCE_SECONDS, check=False,
@@ -115,7 +115,7 @@ class Day:
     def does(
         self, who: ClaudeLike, command: str, *, takes: str = "", frees: str = "", agent: str = ""
     ) -> None:
-        """A step that touches nothing of others."""
+        """A step that touches no file of another agent."""
         shutil.rmtree(self.twin, ignore_errors=True)
         shutil.copytree(
             self.root, self.twin, symlinks=True, ignore=shutil.ignore_patterns(".holdfast")
@@ -138,12 +138,12 @@ class Day:
         return done.returncode, done.stdout.replace(str(self.twin), str(self.root))
 
     def hands_over(self, names: str, to: ClaudeLike) -> None:
-        """Somebody stands in line for these, and gets them with the next step."""
+        """Another agent is in line for these files, and gets them with the next step."""
         for name in names.split():
             self.should[name] = f"@claude/{to.session}/"
 
     def holds(self, who: ClaudeLike, *, takes: str = "", frees: str = "", agent: str = "") -> None:
-        """See that this and nothing else has changed hands."""
+        """Check that these files and no others have changed hands."""
         for name in takes.split():
             self.should[name] = f"@claude/{who.session}/{agent}"
         for name in frees.split():
@@ -154,7 +154,8 @@ class Day:
         assert held(self.root) == self.should
 
     def is_refused(self, who: ClaudeLike, command: str, name: str, agent: str = "") -> int:
-        """A step that reaches for what another holds: it is told so, and that stays as it was."""
+        """A step that reaches for a file that another agent holds: it is refused, and the file is
+        unchanged."""
         before = (self.root / name).read_bytes()
         code, out = who.run(command, agent)
         assert "Refused" in out, (command, code, out)
@@ -164,7 +165,7 @@ class Day:
 
 
 def _content(root: Path) -> dict[str, bytes]:
-    """All that git does not ignore, but for caches, which name the folder that they are in."""
+    """All files that git does not ignore, except caches, which contain the name of their folder."""
     said = subprocess.run(
         ["git", "ls-files", "-coz", "--exclude-standard"], cwd=root, env=ENV, text=True,
         capture_output=True, check=True,

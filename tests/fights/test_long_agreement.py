@@ -8,7 +8,7 @@ from test_stores_agree import StoresAgree
 
 
 class ForLonger(StoresAgree):
-    """The same machine."""
+    """The same state machine, with more examples."""
 
 
 ForLonger.TestCase.settings = settings(StoresAgree.TestCase.settings, max_examples=600)

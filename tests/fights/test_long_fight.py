@@ -1,4 +1,4 @@
-"""The fight of eight processes over files, for as long as it takes to meet what is rare."""
+"""The fight of eight processes over files, long enough for rare events to happen."""
 
 from __future__ import annotations
 

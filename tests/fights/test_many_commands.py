@@ -1,7 +1,7 @@
 """Two hundred more of the commands that agents type, each run without a gate and with one.
 
-The real effect decides: a command that is refused, or whose agent is told of damage, would have
-harmed another agent or failed; and one that harms another is refused or reported.
+The real effect decides. A command that the gate refuses, or reports as damage, would have harmed
+another agent or failed; a command that harms another agent is refused or reported.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ COMMANDS = [
     "printf '%s\\n' a b > ab.txt",
     "test -d node_modules || mkdir node_modules; echo x > node_modules/x",
 ]
-#: Refused although the files end up unchanged: plainly written, or missing for a moment.
+#: Refused although the files end up unchanged: the command rewrites them, or briefly removes them.
 AS_BEFORE = ("touch src/a.py", "autoStash", "autostash", "stash pop")
 
 

@@ -1,4 +1,4 @@
-"""Hundreds of deaths at random moments, each followed by a look at the whole ledger."""
+"""Hundreds of deaths at random moments, each followed by a check of the whole ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every promise is broken once on purpose, and the tests that are named for it notice."""
+"""Every promise is broken on purpose, and the tests that the table names for it fail."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mutants.table import Mutant, all_mutants
 from mutants.workshop import Workshop
 
 ALL = all_mutants()
-#: `./check fights` runs every twentieth, and begins at another one each day.
+#: `./check fights` runs every twentieth mutant, and begins at another one each day.
 STEP = length(1, sample=20)
 RUN = ALL[date.today().toordinal() % STEP :: STEP]
 
@@ -22,7 +22,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
 
 
 def test_without_a_mutant_every_test_in_the_table_passes(workshop: Workshop) -> None:
-    """So that what fails below fails for its mutant, and not for the workshop."""
+    """So a failure below is due to the mutant and not to the workshop."""
     named = tuple(sorted({test for mutant in RUN for test in mutant.tests}))
     outcomes = workshop.run(named)
     assert outcomes == dict.fromkeys(named, "PASSED"), workshop.said

@@ -1,7 +1,7 @@
 """The hook managers of the npm registry, with the real git and real agents: husky, lint-staged,
 lefthook, simple-git-hooks.
 
-They are fetched once into a folder that is kept (`~/.cache/holdfast-managers`).
+Their packages are fetched once into a folder that is kept (`~/.cache/holdfast-managers`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def modules() -> Path:
 
 
 class Node(Managed):
-    """A repository with packages of node in it."""
+    """A repository with Node packages in it."""
 
     def __init__(self, folder: Path, modules: Path) -> None:
         super().__init__(folder)
@@ -46,7 +46,7 @@ class Node(Managed):
         (self.root / "package.json").write_text(json.dumps({"private": True, **more}))
 
     def with_husky(self, person: Actor, **hooks: str) -> None:
-        """The state that `npx husky init` and a person leave."""
+        """Create the state that `npx husky init` and a person leave behind."""
         self.package(scripts={"prepare": "husky"})
         (self.root / ".husky").mkdir()
         for name, line in hooks.items():
@@ -54,7 +54,7 @@ class Node(Managed):
         self.prepare(person)
 
     def prepare(self, person: Actor) -> None:
-        """What each install of packages runs."""
+        """Run what each installation of packages runs."""
         done = person.run("npm", "run", "prepare")
         assert done.code == 0, done
 
@@ -112,7 +112,7 @@ def test_after_huskys_prepare_a_commit_is_refused_and_released_as_before(
         assert ann.commit("--", "a.py").code == 0
         assert repo.ran() == ["husky"]
         assert repo.held() == {"b.py": BOB_KEY}
-    assert repo.git("status", "--porcelain") == " M b.py\n", "nothing of ours is seen by git"
+    assert repo.git("status", "--porcelain") == " M b.py\n", "git sees files of ours"
 
 
 def test_husky_that_comes_after_us_is_noticed_at_the_next_event_and_the_user_is_told(
@@ -122,7 +122,7 @@ def test_husky_that_comes_after_us_is_noticed_at_the_next_event_and_the_user_is_
     ann.edit("a.py")
     bob.edit("b.py")
     repo.with_husky(person, pre_commit="echo husky >> ../framework")
-    assert repo.states() == {"absent", "outdated"}, "git does not look where ours are"
+    assert repo.states() == {"absent", "outdated"}, "git still looks where our hooks are"
     told = said(ann, "b2.py")
     assert "git's hooks were changed, and are in place again" in told
     assert repo.states() == {"installed"}
@@ -150,7 +150,7 @@ def said(actor: Actor, name: str) -> str:
 def test_a_tracked_folder_of_husky_stays_as_it_is(
     repo: Node, ann: Actor, bob: Actor, person: Actor
 ) -> None:
-    """As in versions before 9: the hooks that git runs are under version control."""
+    """In versions before 9, the hooks that git runs are under version control."""
     shared = repo.root / ".husky"
     shared.mkdir()
     (shared / "pre-commit").write_text("#!/bin/sh\necho husky >> ../framework\n")
@@ -203,7 +203,7 @@ def test_an_agent_works_on_while_lint_staged_runs_for_another(
     first.start()
     until(lambda: (repo.folder / "begun").exists(), "its task has begun")
     bob.edit("b.py", content="later\n")
-    bob.edit("c.py")  # which it did not hold before
+    bob.edit("c.py")  # which bob did not hold before
     unharmed = [Untouched(repo.root / name) for name in ("b.py", "c.py")]
     (repo.folder / "go").touch()
     first.join()
@@ -217,7 +217,8 @@ def test_an_agent_works_on_while_lint_staged_runs_for_another(
 def test_a_task_of_lint_staged_that_does_not_end_well_leaves_everything_as_it_was(
     repo: Node, ann: Actor, bob: Actor, person: Actor, way: str
 ) -> None:
-    """It then resets the work tree and restores its copy; what others wrote since would be lost."""
+    """lint-staged then resets the work tree and restores its copy, which would lose what others
+    have written since."""
     task = 'echo broken > "$1"; echo meanwhile >> b.py; '
     task += "exit 1" if way == "fails" else "kill -9 $PPID"
     repo.with_lint_staged(person, task)
@@ -293,7 +294,7 @@ def test_agents_commit_under_lefthook(
 def test_lefthook_that_is_installed_again_is_put_behind_us_again(
     repo: Node, ann: Actor, bob: Actor, person: Actor
 ) -> None:
-    """`lefthook run` does so by itself when its settings were changed."""
+    """`lefthook run` reinstalls itself when its settings have changed."""
     lefthook(repo, person)
     repo.start("a.py", "b.py")
     for words in ((), (), ("--force",)):

@@ -1,10 +1,11 @@
-"""An ordinary day: three agents in one repository, and what must never happen on it.
+"""An ordinary day of three agents in one repository, and what must never happen on it.
 
-Nobody is refused wrongly, no line is lost, nobody is told of damage that was none; and whoever
-reaches for what another has changed is refused. An independent record judges (`day/record.py`).
+No agent is refused wrongly, no line is lost, and no damage is reported that did not happen; an
+agent that reaches for a file that another has changed is refused. An independent record judges
+(`day/record.py`).
 
-What each agent does, and whose turn it is, comes from a seed. How long a call is held open is real
-time, so two runs are not the same to the letter.
+A seed decides what each agent does and whose turn it is. Calls are held open in real time, so two
+runs are not identical.
 """
 
 from __future__ import annotations

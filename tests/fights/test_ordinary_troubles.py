@@ -1,4 +1,4 @@
-"""Moments of an ordinary day that went wrong once, each by itself, as small as it can be made."""
+"""Moments of an ordinary day that once went wrong, each reduced to its smallest case."""
 
 from __future__ import annotations
 
@@ -93,14 +93,14 @@ def run(agent: Agent, line: str) -> None:
 
 
 def lapse(agent: Agent) -> None:
-    """The end of a turn, without a commit, and nothing for a while."""
+    """End a turn without a commit, and wait until the agent's leases have lapsed."""
     tell(agent, "Stop")
     with LockManager.open(agent.day.root) as manager:
         until(lambda: not manager.active_grants(), "the lease has lapsed")
 
 
 def interrupted_in_line(agent: Agent, path: str) -> None:
-    """It waits for another's file, and its user interrupts it: the client ends the hook."""
+    """Wait for another agent's file until the user interrupts: the client kills the hook."""
     asked = agent.client.ask(told(agent, "PreToolUse", **agent.tool([path])), quick=False)
     next(asked)
     with LockManager.open(agent.day.root) as manager:
@@ -149,7 +149,7 @@ def test_a_removal_that_lapsed_is_not_of_the_next_command(ann: Agent, bob: Agent
     run(ann, "rm app/ann0.py")
     lapse(ann)
     tell(bob, "PreToolUse", **command("make test"))
-    edit(ann.day.agents[2], "app/cid0.py")  # a third one writes in the same folder
+    edit(ann.day.agents[2], "app/cid0.py")  # a third agent writes in the same folder
     tell(bob, "PostToolUse", **command("make test"))
     done = ann.client.run("git commit -q -m gone -- app/ann0.py")
     assert done.code == 0, done
@@ -170,7 +170,7 @@ def test_what_came_free_is_told_with_the_next_event_and_written_then(
     settings(ann, hold=0.05, retry=30, idle=20)
     edit(ann, "app/ann0.py")
     assert "You are number 1 in line" in edit(bob, "app/ann0.py")
-    assert edit(bob, "app/bob0.py") == ""  # it works on something else meanwhile
+    assert edit(bob, "app/bob0.py") == ""  # bob works on something else meanwhile
     assert ann.client.run("git commit -q -m mine -- app/ann0.py").code == 0
     answer = tell(bob, "PreToolUse", **command("ls app"))
     assert "app/ann0.py came free and is yours now" in json.dumps(answer)

@@ -1,4 +1,5 @@
-"""Ours and others on one proof, of both dialects, ours killed again and again."""
+"""Our processes and other programs on one proof, in both dialects; ours are killed again and
+again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Twenty tasks whose agents do not know their files: all done, each once, whatever happens."""
+"""Twenty tasks whose agents do not know their files in advance: each is done exactly once, whatever
+happens."""
 
 from __future__ import annotations
 
@@ -33,12 +34,13 @@ from holdfast.work.tasks import task_states
 from lengths import length
 
 pytestmark = LINUX_ONLY
-#: After so many kills a list comes to its end, and another one is started.
+#: After this many kills a list may finish, and the next one is started.
 KILLS_IN_ONE = 13
 
 
 def fight(folder: Path, kills: int, *, seed: int, **options: bool) -> Iterator[Arena]:
-    """Lists that were done in spite of so many kills altogether."""
+    """Run lists until there were this many kills altogether; every list must be done in spite of
+    them."""
     dice = random.Random(seed)
     number = 0
     while kills > 0:
@@ -55,14 +57,16 @@ def test_twenty_tasks_that_collide_are_all_done_once(tmp_path: Path) -> None:
         made.finish()
         demand_all_done_once(made)
         yielded = "it yielded to an older task"
-        assert yielded in made.said.read_text(), "no circle was ever closed: that proves nothing"
+        assert yielded in made.said.read_text(), (
+            "there was never a deadlock, so this proves nothing"
+        )
 
 
 def test_after_fifty_kills_every_task_is_done_once(tmp_path: Path) -> None:
     orphans = 0
     for made in fight(tmp_path, length(400, sample=50), seed=1):
         orphans += made.orphans()
-    assert orphans, "no process that was left behind ever wrote anything: that proves nothing"
+    assert orphans, "no orphan ever wrote anything, so this proves nothing"
 
 
 def test_after_kills_there_is_one_commit_for_each_task(tmp_path: Path) -> None:
@@ -117,7 +121,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def keep_full(disk: Path, seconds: float) -> None:
-    """For so long there is no room at all, even where other processes have just made some."""
+    """Leave no room on the disk for this long, even when other processes free some."""
     ballast = disk / "ballast"
     end = time.monotonic() + seconds
     with ballast.open("wb", buffering=0) as file:
@@ -149,14 +153,14 @@ def test_a_disk_that_is_full_now_and_then_leaves_nothing_half_done(
         for _ in range(3):
             if made.ended(made.start(made.list, "--retry-failed")) == 0:
                 break
-        assert ran_out_of_room(made), "nothing ever ran out of room: that proves nothing"
+        assert ran_out_of_room(made), "nothing ever ran out of room, so this proves nothing"
         demand_all_done_once(made)
         if commit:
             demand_one_commit_each(made, set(made.names))
 
 
 def ran_out_of_room(made: Arena) -> bool:
-    """Whether a dispatcher, or an agent, reports it."""
+    """Whether a dispatcher or an agent reports a full disk."""
     told = [made.said, *(made.root / ".holdfast/runs").glob("*/*.log")]
     return any(
         words in one.read_text() for one in told for words in ("no space left", "No space left")
@@ -164,8 +168,8 @@ def ran_out_of_room(made: Arena) -> bool:
 
 
 def demand_nothing_half_done(made: Arena) -> None:
-    """Another holder that requests all files gets them as the finished tasks left them. Every
-    unfinished task has its reason."""
+    """Check that another holder that requests all files gets them as the finished tasks left them,
+    and that every unfinished task has its reason."""
     until_no_process_is_left(made)
     own = [
         path for name in made.names for path in (f"todo/{name}.txt", f"shop/parts/{name}/part.py")

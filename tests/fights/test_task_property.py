@@ -1,5 +1,5 @@
 """More random sets of tasks; dispatchers that are killed at random moments; and the same sets with
-the promise broken on purpose, which must be seen."""
+the promise broken on purpose, which the tests must notice."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIRST = 1_000
 SEEDS = length(400, sample=16)
 KILLED_SEEDS = length(100, sample=5)
 KILLS = 3
-#: A broken promise is seen in at most so many sets.
+#: The tests must notice a broken promise within this many sets.
 BROKEN_SEEDS = length(60, sample=12)
 
 
@@ -49,14 +49,14 @@ def test_so_it_is_if_the_dispatcher_is_killed_again_and_again(tmp_path: Path, se
 
 
 def _dispatch(made: TaskSet, seconds: float, *, with_launchers: bool = False) -> bool:
-    """Run the command, and kill it after so long. Whether it had ended by itself."""
+    """Run the command, and kill it after a given time. Whether it had ended by itself."""
     words = [sys.executable, "-m", "holdfast", "dispatch", made.tasks.name]
     process = subprocess.Popen(
         words, cwd=made.checkout.root, start_new_session=True,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        # 1: not all of them succeeded. Anything else is a list that was not even started.
+        # 1: not all tasks succeeded. Any other code means that the list was not even started.
         assert process.wait(seconds) in (0, 1)
         return True
     except subprocess.TimeoutExpired:
@@ -132,7 +132,7 @@ def test_a_broken_promise_is_seen(tmp_path: Path, what: str) -> None:
         made = random_set(tmp_path / str(seed), seed)
         _dispatch_with(made, site)
         if any("no serial order" in one for one in problems(made)):
-            return  # and not only a dispatcher that could not even start
+            return  # and not only because a dispatcher could not even start
     raise AssertionError(f"{BROKEN_SEEDS} sets, and nothing is wrong although {what}")
 
 

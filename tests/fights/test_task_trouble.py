@@ -1,4 +1,4 @@
-"""A ledger that fails in the very moment in which an agent ends."""
+"""A ledger that fails at the very moment when an agent ends."""
 
 from __future__ import annotations
 

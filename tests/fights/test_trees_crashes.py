@@ -1,4 +1,5 @@
-"""Publishing and restoring, killed at every step and at 200 random moments; and many thieves."""
+"""Publishing and restoring, killed at every step and at 200 random moments; and many processes that
+steal locks."""
 
 from __future__ import annotations
 

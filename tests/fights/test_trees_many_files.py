@@ -1,4 +1,4 @@
-"""A hundred thousand files: a second snapshot, a diff and a gc in seconds, without more memory."""
+"""A hundred thousand files: a second snapshot, a diff and a gc take seconds and no more memory."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from helpers_processes import LINUX_ONLY
 pytestmark = LINUX_ONLY
 
 FEW, MANY = 1_000, 100_000
-#: Beside others on a slow machine; alone each takes a tenth of it.
+#: The limit on a slow, busy machine; on an idle one each command takes a tenth of it.
 SECONDS_MAX = 60.0
-#: What a command may need more for a hundred times as many files.
+#: How much more memory a command may need for a hundred times as many files.
 MORE_BYTES_MAX = 8 << 20
 
 _STARTER = """
@@ -30,7 +30,7 @@ sys.exit(os.waitstatus_to_exitcode(status))
 
 
 class Measured:
-    """Commands in one repository, with how long each took and how large it became."""
+    """Commands in one repository, with the time and the memory that each took."""
 
     def __init__(self, folder: Path, files: int) -> None:
         self.peaks: dict[str, int] = {}
@@ -53,7 +53,7 @@ class Measured:
         return str(self.run(name, "snapshot", "--holder", "b")["snapshot"]["snapshot_id"])
 
     def run(self, what: str, *words: str) -> Any:
-        """One command; what it answers."""
+        """Run one command; its answer."""
         line = [sys.executable, "-m", "holdfast", "--json", "-C", str(self._main), "tree", *words]
         begun = time.monotonic()
         done = subprocess.run(

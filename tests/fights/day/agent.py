@@ -1,7 +1,7 @@
-"""An agent on an ordinary day: what it asks its hooks, and what there is to do.
+"""An agent on an ordinary day: its requests to its hooks, and its work.
 
-A step of one agent is cut into pieces, and others go on between them: an edit is asked for, others
-work, it is written; a command is asked for, others work, it runs.
+Each step of an agent is cut into pieces, and other agents work in between: the agent requests an
+edit, others work, it writes the file; or it requests a command, others work, the command runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 STEPS = 200
 PYTHON = f"{sys.executable} -I -S"
-#: Real seconds, but short ones.
+#: Settings in real seconds, shorter than usual.
 RETRY_SECONDS, HOLD_SECONDS, IDLE_SECONDS = 0.8, 0.15, 1.5
 SHARED = [f"shared/part{number}.py" for number in range(5)]
 Step = Generator[None, None, Any]
@@ -34,13 +34,13 @@ class Agent:
         self.random = random.Random(f"{day.seed} {name}")
         self.client = Client(day.folder, day.root, client, f"session-0000-{name}")
         self.own = [f"app/{name}{number}.py" for number in range(4)]
-        #: What it was refused, and when the retry is due, for each of its sub-agents.
+        #: For each of its sub-agents, the files that it was refused and when their retries are due.
         self.waits: dict[str, dict[str, float]] = {}
 
-    # Its hooks
+    # Hooks
 
     def tell(self, event: str, agent: str = "", *, quick: bool = True, **data: Any) -> Step:
-        """Tell a hook something; what it said."""
+        """Send an event to a hook; its answer."""
         said = {
             "session_id": self.client.session, "cwd": str(self.day.root), "hook_event_name": event,
             **data,
@@ -63,7 +63,8 @@ class Agent:
         return f"{self.name}/{agent}" if agent else self.name
 
     def ask(self, paths: list[str], agent: str, **tool: Any) -> Step:
-        """Ask before a tool: why it may not be, or nothing. What it may write is claimed."""
+        """Ask the hook before a tool call: the reason of its refusal, or nothing. Permitted files
+        are claimed."""
         begun = self.record.now()
         who = self.who(agent)
         lines = [self.record.claim(path, who, weak=True) for path in paths]
@@ -73,7 +74,7 @@ class Agent:
         refused = said.get("permissionDecisionReason", "")
         self.record.judge(who, paths, begun, refused)
         if refused and "waiting_for_instruction" not in refused:
-            # It stands in line: what comes free is its own, whether it still wants it or not.
+            # It is in line: a file that comes free is its own, whether it still wants it or not.
             self.day.counts["asked again too early" if agent in self.waits else "denied"] += 1
             for path in paths:
                 self.waits.setdefault(agent, {}).setdefault(path, begun + RETRY_SECONDS)
@@ -91,7 +92,7 @@ class Agent:
         return ""
 
     def over(self, agent: str, paths: Iterable[str]) -> list[str]:
-        """Those of some files that were waited for, and are no more."""
+        """End the agent's waits for these files; the files that it did wait for."""
         waits = self.waits.pop(agent, {})
         waited = [path for path in paths if waits.pop(path, None)]
         if waits:
@@ -99,7 +100,7 @@ class Agent:
         return waited
 
     def blocked(self, begun: float, agent: str, answer: dict[str, Any]) -> Step:
-        """Stopped for good: nothing passes until the user says something."""
+        """The agent is blocked: every call is refused until the user sends a prompt."""
         self.day.counts["blocked"] += 1
         self.record.rest(self.who(agent), begun)
         assert answer.get("continue") is (None if self.client.client == "codex" else False)
@@ -111,7 +112,8 @@ class Agent:
             yield from self.prompt()
 
     def prompt(self) -> Step:
-        """Retries that are due are made then; what is free is the agent's for a while."""
+        """The user's prompt: due retries are made, and files that are free go to the agent for a
+        while."""
         begun = self.record.now()
         for path in self.waits.get("", ()):  # it may have left the line at its stop
             self.record.claim(path, self.name, weak=True)
@@ -121,8 +123,8 @@ class Agent:
         self.record.lapse(self.name, self.over("", due))
 
     def end_turn(self, agent: str = "") -> Step:
-        """It has nothing more to do. Its stop is held open for what it waits for: if that comes
-        free the agent goes on, and stops once more."""
+        """End the turn. The stop is held open for the files that the agent waits for: if one comes
+        free, the agent goes on and stops again."""
         event = "SubagentStop" if agent else "Stop"
         who = self.who(agent)
         waits = list(self.waits.get(agent, ()))
@@ -135,7 +137,7 @@ class Agent:
             self.day.counts["went on at its stop"] += 1
             came = [path for path in waits if path in answer["reason"]]
             assert came, (waits, answer)
-            if agent:  # what a sibling left to their parent comes down to it
+            if agent:  # a sub-agent gets what its sibling left to their parent
                 self.record.move(came, self.name, who)
             for path in came:
                 self.record.claim(path, who)
@@ -174,7 +176,7 @@ class Agent:
         return f"# {self.name} wrote {self.day.new()} x{self.random.randrange(10**9)}"
 
     def edit(self, paths: list[str], agent: str = "", *, blanks: str = "") -> Step:
-        """An edit of files, all in one call. Why it was refused, if it was."""
+        """Edit files, all in one call; the reason if that is refused."""
         tool = self.tool(paths)
         refused = yield from self.ask(paths, agent, **tool)
         if refused:
@@ -192,7 +194,7 @@ class Agent:
         return ""
 
     def write(self, path: str, line: str) -> None:
-        """Into what is there now, in a new file that is renamed, as clients do."""
+        """Add to the present content by renaming a new file over it, as clients do."""
         file = self.day.root / path
         old = file.read_text().splitlines() if file.exists() else []
         old.insert(self.random.randint(0, len(old)), line)
@@ -210,7 +212,7 @@ class Agent:
         code: int | None = 0,
         commits: list[str] | None = None,
     ) -> Step:
-        """A command that touches these files, and no others that are somebody's. Its exit code, or
+        """Run a command that touches these files and no others that an agent has. Its exit code, or
         None if it was refused."""
         tool: dict[str, Any] = {"tool_name": "Bash", "tool_input": {"command": command}}
         begun = self.record.now()
@@ -256,24 +258,24 @@ class Agent:
         while self.day.topic == self.name:
             yield from self.commit(sorted(self.day.changed()))
             yield from self.topic()
-            for _ in range(20):  # as long as others are at work, they may be in the way
+            for _ in range(20):  # others that are still at work may be in the way
                 yield
         yield from self.commit(sorted(self.day.changed()))
         yield from self.end_turn()
-        yield from self.prompt()  # it may have been blocked
+        yield from self.prompt()  # the agent may have been blocked
         yield from self.end_turn()
         yield
         yield from self.tell("SessionEnd", reason="other")
         self.record.end(self.name)
 
     def is_waited_for(self) -> bool:
-        """Whether another agent stands in line for what this one has changed."""
+        """Whether another agent is in line for a file that this one has changed."""
         others = [agent for agent in self.day.agents if agent is not self]
         wanted = {path for agent in others for path in agent.waits.get("", ())}
         return not wanted.isdisjoint(self.record.mine(self.name))
 
     def a_file(self) -> str:
-        """Something to edit: of its own, or shared and nobody else's just now."""
+        """A file to edit: its own, or a shared one that no other agent has just now."""
         free = [path for path in self.own if self.record.is_free(path, self.name)]
         shared = [path for path in SHARED if self.record.is_free(path, self.name)]
         if shared and (not free or self.random.random() < 0.35):
@@ -301,13 +303,13 @@ class Agent:
                     yield from self.edit([path])
 
     def edit_that_fails(self) -> Step:
-        """Asked for and not done: the client found that it does not fit."""
+        """An edit that is permitted and not made: the client found that it does not apply."""
         path = self.a_file()
         if not (yield from self.ask([path], "", **self.tool([path]))):
             self.day.counts["edits that the client gave up"] += 1
 
     def run_tests(self) -> Step:
-        """Real ones: they import the files of all agents, and leave caches beside each of them."""
+        """Run real tests: they import the files of all agents and leave caches beside them."""
         yield from self.shell(
             "mkdir -p .pytest_cache build && date > .pytest_cache/last && "
             f"{PYTHON} test_all.py > build/test.log 2>&1"
@@ -334,17 +336,17 @@ class Agent:
         yield from self.shell("ls app; exit 3", code=3)
 
     def format(self) -> Step:
-        """Its own files, and some of them were not in its hands before."""
+        """Format its own files, some of which it did not hold before."""
         mine = [path for path in self.record.mine(self.name) if (self.day.root / path).exists()]
         mine += [path for path in self.own[:2] if self.record.is_free(path, self.name)]
         if mine:
             names = " ".join(sorted(set(mine)))
-            for path in mine:  # its own afterwards if it was changed, unless nobody can tell
+            for path in mine:  # its own afterwards if it was changed, unless that cannot be told
                 self.record.claim(path, self.name, weak=True)
             yield from self.shell(f"{PYTHON} fmt.py {names}")
 
     def stream_edit(self) -> Step:
-        """What a command plainly writes is like an edit."""
+        """A write that a command line plainly shows is treated like an edit."""
         path = self.a_file()
         line = self.line()
         kinds = [f"cat >> {path} <<'EOF'\n{line}\nEOF", f"echo '{line}' | tee -a {path}"]
@@ -354,7 +356,7 @@ class Agent:
             self.record.wrote(path, self.name, line)
 
     def move(self) -> Step:
-        """A new file of its own gets another name."""
+        """Rename a new file of its own."""
         some = [
             path for path in self.own[4:]
             if (self.day.root / path).exists() and self.record.is_free(path, self.name)
@@ -366,7 +368,7 @@ class Agent:
             self.own.remove(old)
 
     def commit(self, these: list[str] | None = None) -> Step:
-        """Of all that it has changed, or of a part."""
+        """Commit all that the agent has changed, or a part of it."""
         mine = self.record.mine(self.name) if these is None else these
         names = sorted(
             path for path in self.day.changed()
@@ -388,13 +390,13 @@ class Agent:
         if self.day.topic:
             command = f"git fetch -q && {command}"
         code = yield from self.shell(command, code=None)
-        # What a refused commit had added stays in the index, and then git merges nothing.
+        # Files that a refused commit added stay in the index, and then git refuses to merge.
         assert code in (0, None) or self.day.git("diff", "--cached", "--name-only").strip(), code
         if not self.day.topic and self.random.random() < 0.5:
             yield from self.shell("git push -q origin main", code=None)
 
     def topic(self) -> Step:
-        """A branch, and back again as soon as that touches nobody."""
+        """Work on a branch, and switch back as soon as that affects no other agent."""
         if not self.day.topic:
             self.day.topic = self.name
             yield from self.shell(f"git switch -q -c topic{self.day.new()}")
@@ -408,11 +410,12 @@ class Agent:
         self.day.counts["back refused" if done is None else "back on main"] += 1
         if done == 0:
             self.day.topic = ""
-        elif done is not None:  # git itself refused: there was work that nobody has any more
+        elif done is not None:  # git itself refused: there was work that no agent has any more
             assert self.day.git("branch", "--show-current").strip() == branch
 
     def tree(self, command: str, meets: list[str]) -> Step:
-        """A verb on the whole tree that touches these files. Its code, None if it was refused."""
+        """Run a git command on the whole tree that touches these files; its exit code, or None if
+        refused."""
         begun = self.record.now()
         tool: dict[str, Any] = {"tool_name": "Bash", "tool_input": {"command": command}}
         answer = yield from self.tell("PreToolUse", **tool)
@@ -425,7 +428,7 @@ class Agent:
         return code
 
     def stop(self) -> Step:
-        """The end of a turn; the user comes back soon, or after a while."""
+        """End the turn; the user comes back soon, or after a while."""
         for_long = self.random.random() < 0.4
         yield from self.end_turn()
         if for_long:
@@ -449,7 +452,8 @@ class Agent:
     # Sub-agents
 
     def delegate(self) -> Step:
-        """Two at once: one takes over what its parent has, both give back what they have."""
+        """Start two sub-agents: one takes over what its parent has, and both give back what they
+        have."""
         one, two = f"a{self.day.new()}", f"a{self.day.new()}"
         for agent in (one, two):
             yield from self.tell("SubagentStart", agent)
@@ -472,7 +476,8 @@ class Agent:
     # Collisions
 
     def reach_for_anothers(self) -> Step:
-        """It is refused; or the other is done while its call is held, and then it may go on."""
+        """Edit another agent's file: refused, unless the other one finishes while the call is held
+        open."""
         taken = [path for path in self.record.taken(self.name) if (self.day.root / path).exists()]
         if taken:
             path = self.random.choice(taken)
@@ -480,13 +485,13 @@ class Agent:
             self.day.counts["collision refused" if refused else "collision waited out"] += 1
 
     def try_again(self) -> Step:
-        """What it was refused before: too early, when it has come free, or for the last time."""
+        """Retry a refused file: too early, after it has come free, or for the last time."""
         waits = [path for path in self.waits.get("", ()) if (self.day.root / path).exists()]
         if waits:
             yield from self.edit([self.random.choice(waits)])
 
     def wait_for_anothers(self) -> Step:
-        """Without anything else to do, so it waits at its stop."""
+        """Wait for another agent's file without other work, so the stop is held open."""
         yield from self.reach_for_anothers()
         if self.waits.get(""):
             yield from self.end_turn()
@@ -501,7 +506,8 @@ class Agent:
             self.day.counts["write refused" if done is None else "write waited out"] += 1
 
     def commit_anothers(self) -> Step:
-        """The commit is refused by git's hook, whatever the command line looked like."""
+        """Commit another agent's file: git's hook refuses it, whatever the command line looked
+        like."""
         taken = set(self.record.taken(self.name)) & self.day.changed()
         taken &= set(self.day.git("ls-files").splitlines())
         if taken:
@@ -524,7 +530,7 @@ class Agent:
             self.day.counts["whole tree refused"] += 1
 
 
-#: What there is to do on a day, and how often.
+#: The kinds of work on a day, and how often each comes.
 KINDS: dict[Callable[[Agent], Step], int] = {
     Agent.edit_one: 36, Agent.edit_new: 3, Agent.edit_several: 6, Agent.edit_that_fails: 3,
     Agent.run_tests: 8, Agent.run_compiler: 2, Agent.log: 4, Agent.install_packages: 3,

@@ -1,7 +1,7 @@
 """A client that works all day: a real process with the client's name.
 
-It asks the real door in a child, as a hook would, only without starting an interpreter each time;
-its shells are real ones, with the environment that the client gives them.
+A child of it calls the real door, as a hook would, but without starting an interpreter each time.
+Its shells are real, with the environment that the client gives them.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 from helpers_commits import environment
 from holdfast.gate.git import git_hooks
 
-#: Runs commands and asks the door, line by line, until nobody tells it anything any more. One child
-#: answers what is answered at once; what may be held open gets a child of its own.
+#: Runs commands and calls the door, line by line, until its input ends. One child answers the calls
+#: that are answered immediately; each call that may be held open gets a child of its own.
 PROGRAM = """
 import json, os, subprocess, sys
 from time import monotonic
@@ -132,7 +132,7 @@ class Client:
         return {"CLAUDECODE": "1", **self.hook_env()}
 
     def ask(self, text: str, *, quick: bool = True) -> Generator[None, None, dict[str, Any]]:
-        """Ask the door. Yields as long as it holds the call open, and returns what it printed."""
+        """Call the door. Yields while the door holds the call open, and returns its output."""
         self.asked += 1
         file = self.folder / f"{self.session}-{self.asked}"
         kind = "ask quickly" if quick else "ask"
@@ -147,7 +147,7 @@ class Client:
         return _printed(done)
 
     def ask_hook(self, text: str) -> dict[str, Any]:
-        """The same through the installed hook, an interpreter of its own."""
+        """The same through the installed hook, in an interpreter of its own."""
         words = [*git_hooks.command(), self.client]
         told = {**self.env, **self.hook_env()}
         return _printed(Done(*self._tell("run", words, "/", told, text)))
@@ -160,7 +160,7 @@ class Client:
     def kill(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
         assert self.process.stdout is not None
-        self.process.stdout.read()  # until it is gone
+        self.process.stdout.read()  # until the process is gone
         self.close()
 
     def close(self) -> None:

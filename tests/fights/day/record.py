@@ -1,7 +1,7 @@
-"""A record of who has what that knows nothing of any ledger.
+"""A record of which agent has which file, independent of any ledger.
 
-It is kept from what agents did and were told, and judges each answer of the gate: was the refusal
-right, and should what was allowed have been refused?
+It follows what agents did and were told, and judges each answer of the gate: was a refusal right,
+and should a permitted call have been refused?
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-#: What came free for somebody is kept for so long at least, whether it is used or not.
+#: The least time for which a file that was handed over is kept for its agent, used or not.
 UNUSED_SECONDS = 2.0
 
 
 class Claim:
-    """Somebody changes a file, or stands in line for it (`weak`: then it may be refused to others,
-    but need not be). It ends some time between two moments."""
+    """An agent changes a file, or is in line for it (`weak`: the gate may refuse it to others, but
+    need not). The claim ends some time between two moments."""
 
     def __init__(self, who: str, since: float, *, weak: bool) -> None:
         self.who, self.since, self.weak = who, since, weak
@@ -28,7 +28,7 @@ class Claim:
 
 
 class Record:
-    """Who has changed what since when, as far as agents themselves know it."""
+    """Which agent has changed which file since when, as far as the agents themselves know."""
 
     def __init__(self, idle_seconds: float) -> None:
         self.idle_seconds = idle_seconds
@@ -58,7 +58,7 @@ class Record:
     def end(
         self, who: str, paths: Iterable[str] | None = None, *, weak: bool | None = None
     ) -> None:
-        """What somebody had of these is free."""
+        """Free the files that the agent had of these."""
         for path in list(self.claims) if paths is None else paths:
             for one in self._open(path):
                 if one.who == who and weak in (None, one.weak):
@@ -72,7 +72,7 @@ class Record:
                     self.claim(path, to).written = one.written
 
     def rest(self, who: str, begun: float) -> None:
-        """Somebody stopped, between that moment and now."""
+        """An agent stopped, between that moment and now."""
         for path, some in self.claims.items():
             for one in self._open(path):
                 if one.who == who and one in some:
@@ -81,14 +81,14 @@ class Record:
                     one.ends = self.now() + self.idle_seconds + 0.05
 
     def loosen(self, who: str) -> None:
-        """Somebody is about to stop: what it has not changed may be free from now on."""
+        """An agent is about to stop: files that it has not changed may be free from now on."""
         for path in self.claims:
             for one in self._open(path):
                 if one.who == who:
                     one.weak = one.weak or not one.written
 
     def wake(self, who: str) -> None:
-        """And is at work again since some time before now."""
+        """The agent is at work again since some time before now."""
         for path in self.claims:
             for one in self._open(path):
                 if one.who == who:
@@ -96,7 +96,7 @@ class Record:
                     one.ends_early = one.ends = float("inf")
 
     def lapse(self, who: str, paths: Iterable[str]) -> None:
-        """Somebody waits for these no more; what it got of them it may have for a while."""
+        """An agent no longer waits for these; it may keep the ones that it got for a while."""
         for path in paths:
             for one in self._open(path):
                 if one.who == who and one.weak:
@@ -104,25 +104,25 @@ class Record:
                     one.ends = self.now() + max(self.idle_seconds, UNUSED_SECONDS) + 0.05
 
     def crash(self, who: str) -> None:
-        """Somebody dies, and comes back at once: whoever stands in line may have been quicker."""
+        """An agent dies and comes back immediately: another one in line may have been quicker."""
         for path in self.claims:
             for one in self._open(path):
                 if one.who == who and not self.is_free(path, who):
                     one.weak = True
 
     def mine(self, who: str) -> list[str]:
-        """What somebody has changed and not yet committed."""
+        """The files that the agent has changed and not yet committed."""
         return sorted(
             path for path in self.claims
             if any(one.who == who and not one.weak for one in self._open(path))
         )  # fmt: skip
 
     def is_free(self, path: str, who: str) -> bool:
-        """Whether nobody else has any business there."""
+        """Whether no other agent has a claim on the file."""
         return all(one.who == who for one in self._open(path))
 
     def taken(self, who: str) -> list[str]:
-        """What others have changed for sure, and will have for a while."""
+        """The files that others have certainly changed, and will keep for a while."""
         soon = self.now() + 0.3
         return sorted(
             path for path in self.claims
@@ -136,7 +136,8 @@ class Record:
     def judge(
         self, who: str, paths: Iterable[str], begun: float, refused: str, *, family: bool = False
     ) -> None:
-        """An answer of the gate, to a question that was asked at a moment and answered by now."""
+        """Judge an answer of the gate to a request that was made at a given moment and answered by
+        now."""
         now = self.now()
         others = [
             (path, one)

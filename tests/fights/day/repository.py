@@ -1,4 +1,4 @@
-"""The repository of an ordinary day, its remote, and somebody elsewhere who pushes there."""
+"""The repository of an ordinary day, its remote, and a person elsewhere who pushes to it."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class EveryFile(unittest.TestCase):
 
 unittest.main()
 """
-#: Left behind by commands of all agents, each time.
+#: Files that the commands of all agents leave behind each time.
 IGNORED = "node_modules/\nbuild/\n__pycache__/\n.pytest_cache/\n*.log\n.holdfast/\nholdfast.toml\n"
 
 
 class Day:
-    """The repository, its remote, somebody elsewhere who pushes there, and three agents."""
+    """The repository, its remote, a person elsewhere who pushes to it, and three agents."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder, self.root, self.seed = folder, folder / "repo", seed
@@ -83,7 +83,7 @@ class Day:
         assert {hook.state for hook in git_hooks.install(str(self.root))} == {"installed"}
 
     def git(self, *words: str, at: Path | None = None) -> str:
-        """git by a person, without hooks."""
+        """Run git as a person, without hooks."""
         done = subprocess.run(
             ["git", "-c", f"core.hooksPath={os.devnull}", *words], env=self.env,
             cwd=at or self.root, capture_output=True, text=True, timeout=60, check=False,
@@ -96,7 +96,7 @@ class Day:
         return self.number
 
     def someone_elsewhere_pushes(self) -> None:
-        """New commits in the remote, of files that nobody here has."""
+        """Push commits of files that no agent here has."""
         other = self.folder / "else"
         self.git("fetch", "--quiet", "origin", at=other)
         self.git("reset", "--quiet", "--hard", "origin/main", at=other)
@@ -107,7 +107,7 @@ class Day:
         self.git("push", "--quiet", "origin", "main", at=other)
 
     def changed(self) -> set[str]:
-        """What is not committed."""
+        """The paths that are not committed."""
         said = self.git("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all")
         return {entry[3:] for entry in said.split("\0") if entry}
 
@@ -116,12 +116,12 @@ class Day:
         return {name for name in said.split("\0") if name}
 
     def live(self) -> None:
-        """Until all have done their steps."""
+        """Let all agents work until they have done their steps."""
         turns = random.Random(self.seed)
         at_work = {agent.name: agent.life() for agent in self.agents}
         end = time.monotonic() + 400
         while at_work:
-            assert time.monotonic() < end, "the day does not end"
+            assert time.monotonic() < end, "the day did not end in time"
             name = turns.choice(sorted(at_work))
             try:
                 next(at_work[name])
@@ -129,7 +129,8 @@ class Day:
                 del at_work[name]
 
     def everything(self) -> str:
-        """All that is in the work tree. Nobody takes out a line on this day, so none may miss."""
+        """All lines in the work tree. No agent removes a line on this day, so none may be
+        missing."""
         names = self.git("ls-files", "-co", "--exclude-standard").splitlines()
         files = (self.root / name for name in names)
         return "".join(file.read_text() for file in files if file.is_file())
