@@ -1,4 +1,4 @@
-"""Which edits of a client are made from what is in the file at the write."""
+"""Which edits of a client start from the file's content at the moment of the write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An agent whose retry failed: stopped, with a report, until a person lets it go on."""
+"""An agent whose retry failed: stopped, with a report, until a person resumes it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_seed002_fr5_2_when_the_retry_fails_the_agent_is_stopped_and_waits(stage
     ann, bob = stage.agent("ann"), stage.agent("bob")
     ann.edit("app/x.rb")
     assert blocked(bob).kind == "halt"
-    assert bob.edit("lib/y.rb").kind == "halt"  # nothing that it writes passes
+    assert bob.edit("lib/y.rb").kind == "halt"  # every write of it is refused
 
 
 def test_seed002_fr5_2_a_blocked_agent_goes_on_when_told_to_and_the_file_is_free(
@@ -29,7 +29,7 @@ def test_seed002_fr5_2_a_blocked_agent_goes_on_when_told_to_and_the_file_is_free
     ann.edit("app/x.rb")
     blocked(bob)
     ann.gate().end_session()
-    assert bob.edit("app/x.rb").kind == "halt"  # free, but nobody told it
+    assert bob.edit("app/x.rb").kind == "halt"  # free, but its user has not resumed it
     assert [block.report["blocked_file"] for block in blockers(stage.manager)] == ["app/x.rb"]
     bob.gate().prompt()
     assert blockers(stage.manager) == []
@@ -105,7 +105,7 @@ def test_a_report_outlives_the_session_that_was_blocked(stage: Stage) -> None:
     assert block.key == bob.holder.key
 
 
-# Only a person lets it go on
+# Only a person resumes it
 
 
 def test_neither_time_nor_work_nor_a_stop_ends_a_block(stage: Stage) -> None:

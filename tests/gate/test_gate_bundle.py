@@ -1,4 +1,4 @@
-"""The bundle: what the hook usually needs in one file, used only while it is true."""
+"""The bundle: the code that the hook usually needs in one file, used only while up to date."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import holdfast
 from holdfast.gate.door import bundle
 
 PACKAGE = Path(holdfast.__file__).parent
-#: What is compiled may come along, but for files that somebody is just writing.
+#: Compiled files may be copied, except those that another process is just writing.
 NOT_COPIED = ("testing", "cli", "*.bundle*", "*.pyc.*")
 EDIT = (
     b'{"session_id":"s","cwd":"%s","hook_event_name":"PreToolUse","tool_name":"Write",'
@@ -33,7 +33,7 @@ def package(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
-    """The same rooms with next to nothing in them."""
+    """The same rooms with almost empty modules."""
     made = tmp_path / "small" / "holdfast"
     for room in bundle.ROOMS[bundle.HOOK]:
         (made / room).mkdir(parents=True, exist_ok=True)
@@ -95,12 +95,12 @@ def test_a_changed_source_that_is_seldom_needed_is_imported_as_it_is_now(
 def test_an_upgraded_package_has_no_use_for_its_old_bundle(
     tmp_path: Path, package: Path, repository: Path
 ) -> None:
-    """What is installed is replaced file by file, which its folders tell; looking at them is
-    quicker than looking at every file."""
+    """An upgrade replaces files one by one, which changes their folders; the hook checks the
+    folders, which is faster than checking every file."""
     installed = tmp_path / "lib" / "site-packages" / "holdfast"
     installed.parent.mkdir(parents=True)
     package.rename(installed)
-    assert run(installed, repository).returncode == 0  # now everything has been compiled
+    assert run(installed, repository).returncode == 0  # every module is compiled after this
     bundle.write(str(installed))
     assert imported_one_by_one(installed, repository) == set()
     source = installed / "core/bulk_rules.py"
@@ -118,7 +118,7 @@ def test_a_bundle_that_is_true_is_not_made_again_and_any_other_is(
     def is_made_again() -> bool:
         before = file.stat().st_ino
         kept = tmp_path / "kept"
-        os.link(file, kept)  # so that its number is not given to another
+        os.link(file, kept)  # so that no other file gets its inode number
         assert bundle.write(str(small))
         kept.unlink()
         return file.stat().st_ino != before
@@ -145,7 +145,7 @@ def test_a_bundle_that_is_true_is_not_made_again_and_any_other_is(
 
 
 def test_a_bundle_with_damage_in_its_code_is_made_again(small: Path) -> None:
-    """It can be loaded, is made of the right sources, and would do something else."""
+    """It loads, names the right sources, and contains different code."""
     (small / "gate/door/client_events.py").write_text("ANSWER = 'refused'\n")
     assert bundle.write(str(small))
     file = Path(bundle.file_of(str(small)))
@@ -161,7 +161,7 @@ def test_a_bundle_with_damage_in_its_code_is_made_again(small: Path) -> None:
 def test_the_bundle_of_an_installed_package_is_always_made_again(
     tmp_path: Path, small: Path
 ) -> None:
-    """It tells by its folders, and they do not tell that somebody has edited a file."""
+    """The bundle is checked by its folders, and an edit inside a file does not change them."""
     installed = tmp_path / "lib" / "site-packages" / "holdfast"
     installed.parent.mkdir(parents=True)
     small.rename(installed)
@@ -177,8 +177,8 @@ def test_the_bundle_of_an_installed_package_is_always_made_again(
 def test_a_broken_bundle_is_as_good_as_none(
     package: Path, repository: Path, content: bytes | int | None
 ) -> None:
-    """With nonsense in it, cut off in what is read at once, cut off behind that, or without any of
-    what stands behind it."""
+    """With garbage in it, cut off in the part that is read first, cut off behind it, or without
+    anything behind it."""
     file = Path(bundle.file_of(str(package)))
     file.parent.mkdir(exist_ok=True)
     if not isinstance(content, bytes):

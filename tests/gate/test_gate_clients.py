@@ -1,6 +1,6 @@
-"""What the clients' hooks are told, and what they are answered.
+"""The input of the clients' hooks, and their answers.
 
-The inputs have the form of what the real programs sent; which answers they obey was seen with them.
+The inputs have the form that the real programs sent; which answers they obey was observed, too.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def test_every_client_has_an_adapter_with_its_facts(name: str) -> None:
         {"Stop", "StopFailure", "Interrupt", "SubagentStop", "SessionEnd"}
     )
     assert set(found.TIMEOUT_SECONDS_MAX) <= found.EVENTS.keys()
-    # what may be held open must not end sooner, and says so meanwhile
+    # a hook that may be held open must not end sooner, and shows a status meanwhile
     held = {"PreToolUse", "Stop", "SubagentStop"}
     assert held.isdisjoint(found.TIMEOUT_SECONDS_MAX)
     assert found.STATUS.keys() == held
@@ -93,7 +93,7 @@ def test_only_the_adapter_that_is_asked_for_is_loaded(name: str, other: str) -> 
     assert done.stdout.strip() == "[]"
 
 
-# Claude Code: what it tells
+# Claude Code: its input
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_the_process_of_claude_is_the_one_that_it_names(text: str, pid: int) -> 
     assert heard(told("Stop"), {"CLAUDE_PID": text}).pid == pid
 
 
-# Codex: what it tells
+# Codex: its input
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ def test_the_life_of_codex(data: dict[str, Any], event: str, agent: str) -> None
     assert (found.event, found.agent, found.problem, found.pid) == (event, agent, "", 0)
 
 
-# What the real programs said
+# The input of the real programs
 
 
 SAMPLES = sorted((Path(__file__).parents[1] / "clients" / "samples").glob("*.json"))
@@ -329,7 +329,7 @@ def test_everything_that_was_recorded_of_the_clients_is_understood() -> None:
         assert bool(found.agent) or "subagent" not in rest, file.name
 
 
-# What cannot be understood
+# Input that cannot be understood
 
 
 WRITE = told("PreToolUse", "Write", {"file_path": "/repo/a"})
@@ -450,7 +450,7 @@ def test_claude_says_whether_a_person_sits_before_it(env: dict[str, str], attend
         assert heard(data, env).is_attended is attended
 
 
-# What they are answered
+# The answers
 
 
 BEFORE = [
@@ -548,7 +548,7 @@ def test_at_a_stop_an_agent_is_made_to_go_on_once(adapter: Any, event: str) -> N
     }  # fmt: skip
     said = parsed(adapter.say(Intent("x", event, "s"), Answer("continue", "a is yours.")))
     assert said == {"decision": "block", "reason": "a is yours."}
-    # Codex lets an agent stop that is given no reason to go on
+    # Codex lets an agent stop unless the hook gives a reason to continue
     said = parsed(adapter.say(Intent("x", event, "s"), Answer("continue", " ")))
     assert said == {"decision": "block", "reason": clients.GO_ON}
     again = Intent("x", event, "s", is_repeated=True)

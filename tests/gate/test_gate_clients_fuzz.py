@@ -1,9 +1,9 @@
 """Ten thousand hook inputs, true, broken and made up, through every adapter.
 
-Nothing may raise, and a refusal must be one. Whether it is, a small model of each client decides,
-written from what the real programs did with such answers; it shares no code with the adapters. So
-does the model of what a call would write: what the client would run must be in the intent, or
-refused for a problem.
+Nothing may raise, and a refusal must be one that the client obeys. A small model of each client
+decides that, written from the real programs' reactions to such answers; it shares no code with the
+adapters. Nor does the model of what a call would write: the file or command that the client would
+use must be in the intent, or refused for a problem.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ KNOWN = frozenset((
 MUTATING = ("edit", "shell")
 
 
-# The clients, as far as they were seen to obey
+# The clients, as far as they were observed to obey
 
 
 def claude_blocks(reply: Reply) -> bool:
@@ -52,7 +52,7 @@ def claude_blocks(reply: Reply) -> bool:
 
 
 def claude_halts(reply: Reply) -> bool:
-    """Whether it stops then, without having let the tool run."""
+    """Whether it then stops, without having let the tool run."""
     return claude_blocks(reply) and json.loads(reply.stdout).get("continue") is False
 
 
@@ -95,8 +95,8 @@ def codex_blocks(reply: Reply) -> bool:
 
 
 def goes_on(intent: Intent, reply: Reply) -> bool:
-    """Whether an agent of either client goes on after this answer to its stop. Codex knows only
-    these keys, and wants a reason; Claude Code would go round and round if it was said twice."""
+    """Whether an agent of either client continues after this answer to its stop. Codex knows only
+    these keys, and requires a reason; Claude Code would loop if the hook blocked its stop twice."""
     said: dict[str, Any] = json.loads(reply.stdout)
     if reply.code or not fits(said, {"decision": str, "reason": str, "systemMessage": str}):
         return False
@@ -109,7 +109,7 @@ def goes_on(intent: Intent, reply: Reply) -> bool:
 
 BLOCKS: dict[str, Callable[[Reply], bool]] = {"claude": claude_blocks, "codex": codex_blocks}
 
-#: The events whose hooks may say something to the agent in an answer that refuses nothing.
+#: The events whose hooks may give the agent context in an answer that refuses nothing.
 CONTEXT = {
     "PreToolUse", "PostToolUse", "PostToolUseFailure", "UserPromptSubmit", "SubagentStart",
     "SessionStart",
@@ -117,7 +117,7 @@ CONTEXT = {
 
 
 def is_taken(intent: Intent, reply: Reply) -> bool:
-    """Whether an answer that refuses nothing is one that the client takes, and changes nothing."""
+    """Whether the client accepts an answer that refuses nothing, and changes nothing for it."""
     if reply.code or reply.stderr:
         return False
     if not reply.stdout:
@@ -132,11 +132,11 @@ def is_taken(intent: Intent, reply: Reply) -> bool:
     return is_spelled and intent.hook == specific["hookEventName"] and intent.hook in CONTEXT
 
 
-# What a call would write, as far as it can be known at all
+# The file or command of a call, as far as it can be known at all
 
 
 def claude_target(data: Any) -> tuple[str, str] | None:
-    """What a call before its tool would run or write: ("shell", command) or ("edit", path)."""
+    """The target of a call before its tool runs: ("shell", command) or ("edit", path)."""
     if not isinstance(data, dict) or data.get("hook_event_name") != "PreToolUse":
         return None
     tool, fields = data.get("tool_name"), data.get("tool_input")
@@ -166,7 +166,7 @@ TARGETS = {"claude": claude_target, "codex": codex_target}
 
 
 def is_covered(data: Any, intent: Intent) -> bool:
-    """Whether the gate gets to see, or must refuse, what this call would do."""
+    """Whether the intent contains, or refuses, the command or file of this call."""
     target = TARGETS[intent.client](data)
     if target is None or (intent.event == "edit" and intent.problem):
         return True
@@ -190,7 +190,7 @@ def is_header(line: str) -> bool:
 
 
 def samples() -> list[dict[str, Any]]:
-    """One true input of every kind, for both clients."""
+    """One valid input of every kind, for both clients."""
     base = {
         "session_id": "5e55-10",
         "transcript_path": "/t",
@@ -242,7 +242,7 @@ VALUES = [
 
 
 def anything(chance: random.Random, depth: int = 0) -> Any:
-    """Any JSON value, most often one that hurts."""
+    """Any JSON value, most often a troublesome one."""
     kind = chance.randrange(9 if depth < 4 else 6)
     if kind < 3:
         return chance.choice(VALUES)
@@ -297,8 +297,8 @@ def mutated(chance: random.Random, data: dict[str, Any]) -> Any:
 
 
 def inputs() -> Iterator[Any]:
-    """The inputs; always the same ones. A third of them went through JSON and back as a client's
-    would, so that they have the types that the reader of the real hook makes."""
+    """The inputs, always the same. A third of them are converted to JSON and back as a client's
+    would be, so that they have the types that the real hook's parser makes."""
     chance = random.Random(SEED)
     known = samples()
     yield from known
@@ -331,7 +331,7 @@ def check_intent(client: str, intent: Intent) -> None:
     assert isinstance(intent.writes, tuple)
     for text in (intent.session, intent.agent, intent.tool, intent.cwd, *intent.writes):
         assert isinstance(text, str)
-        text.encode()  # goes into the ledger
+        text.encode()  # it is stored in the ledger
         assert "\0" not in text
         assert len(text) <= 4096
     assert isinstance(intent.command, str)
@@ -363,7 +363,7 @@ def test_no_input_raises_and_every_refusal_is_obeyed(client: str) -> None:
     chance = random.Random(SEED + 1)
     env = {"CLAUDE_PID": "4711", "HOME": HOME}
     events: dict[str, int] = {}
-    begin = time.process_time()  # others may keep the machine busy
+    begin = time.process_time()  # other processes may keep the machine busy
     total = went_on = 0
     for data in inputs():
         total += 1
@@ -401,7 +401,7 @@ def test_no_input_raises_and_every_refusal_is_obeyed(client: str) -> None:
             assert is_taken(intent, reply), (intent, reply)
     assert total == INPUTS
     assert time.process_time() - begin < 40
-    # a test that saw nothing but refusals would prove little
+    # a test with nothing but refusals would prove little
     assert events["edit"] > 500
     assert events["shell"] > 100
     assert went_on > 50

@@ -1,4 +1,4 @@
-"""The hook as clients start it: a real process, its standard input, what it prints."""
+"""The hook as clients start it: a real process, its standard input, and its output."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ HOOK = Path(hook.__file__)
 
 
 class Client:
-    """A client's process, in whose name hooks are called."""
+    """A client's process, on whose behalf hooks are called."""
 
     def __init__(self, root: Path, session: str, client: str = "claude") -> None:
         self.root = root
@@ -53,7 +53,7 @@ class Client:
 
     @property
     def name(self) -> str:
-        """What people read for it."""
+        """The name under which people see it."""
         with LockManager.open(self.root) as manager:
             key = agent_key(self.client, self.session)
             presence = transactions.look(manager, lambda view: known(view, key)).presence
@@ -80,7 +80,7 @@ class Client:
         return answer_of(self.start(event, env, **data))
 
     def edit(self, path: str, env: dict[str, str] | None = None, **more: Any) -> str:
-        """Why an edit is refused; empty if it may be done."""
+        """The reason why an edit is refused; empty if it is allowed."""
         return refusal(self.tell("PreToolUse", env, **self.tool(path), **more))
 
     def tool(self, path: str) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def refusal(answer: dict[str, Any]) -> str:
 @pytest.fixture
 def root(repository: Path) -> Path:
     (repository / ".holdfast").mkdir()
-    (repository / "holdfast.toml").write_text("[gate]\nhold_seconds = 0\n")  # nobody is held
+    (repository / "holdfast.toml").write_text("[gate]\nhold_seconds = 0\n")  # no call is held open
     return repository
 
 
@@ -132,7 +132,7 @@ def cid(root: Path) -> Iterator[Client]:
 
 
 def owners(root: Path) -> dict[str, str]:
-    """The name of whoever has each file."""
+    """The name of each file's holder."""
     with LockManager.open(root) as manager:
         return {grant.write_paths[0]: grant.holder for grant in manager.active_grants()}
 
@@ -230,7 +230,7 @@ def test_a_broken_ledger_refuses_edits_and_says_what_to_do(ann: Client, root: Pa
     reason = ann.edit("app/x.rb")
     assert "ledger.db" in reason
     assert "holdfast doctor" in reason
-    said = ann.tell("Stop")  # what cannot write is not in anybody's way
+    said = ann.tell("Stop")  # a stop writes nothing, so it is not refused
     assert said.keys() == {"systemMessage"}
     assert "ledger.db" in said["systemMessage"]
     shell: dict[str, Any] = {"tool_name": "Bash", "tool_input": {"command": "holdfast status"}}
@@ -290,7 +290,7 @@ def test_whatever_takes_so_long_the_answer_comes_in_time(
 
 @contextmanager
 def kept_locked(root: Path) -> Iterator[None]:
-    """Nobody else decides anything meanwhile."""
+    """No other process can decide anything meanwhile."""
     import fcntl
 
     with open(root / ".holdfast/gate", "rb+") as gate:
@@ -299,7 +299,7 @@ def kept_locked(root: Path) -> Iterator[None]:
 
 
 def reads(hook: Any, root: Path) -> None:
-    """Until a hook has opened the ledger: it was told everything by then."""
+    """Wait until a hook has opened the ledger: by then it has read its whole input."""
     folder, ledger = f"/proc/{hook.pid}/fd", str(root / ".holdfast/gate")
 
     def has_it() -> bool:
@@ -362,7 +362,7 @@ def test_the_user_hears_of_what_the_gate_could_not_note(root: Path, what: str, n
         said = client.tell(**OTHERWISE[what])
     finally:
         client.close()
-    if (name, what) == ("codex", "end"):  # it takes no answer there
+    if (name, what) == ("codex", "end"):  # Codex accepts no answer there
         assert said == {}
         return
     assert said.keys() == {"systemMessage"}
@@ -412,7 +412,7 @@ def test_a_sub_agents_edit_is_its_own(ann: Client, root: Path) -> None:
     (root / "app/x.rb").write_text("new\n")
     assert ann.edit("app/x.rb", agent_id="two", agent_type="general")
     ann.tell("SubagentStop", agent_id="one", agent_type="general")
-    of_the_session = owners(root)["app/x.rb"]  # of which nothing had been heard before
+    of_the_session = owners(root)["app/x.rb"]  # the gate had not seen the session before
     ann.tell("UserPromptSubmit", prompt="go on")
     assert owners(root)["app/x.rb"] == ann.name == of_the_session
 
@@ -532,8 +532,8 @@ def test_with_a_grant_in_the_environment_that_grant_decides(ann: Client, root: P
         (gap,) = [event.data for event in manager.events() if event.type == "coverage_gap"]
         assert (gap["grant"], gap["path"]) == (grant.id, f"{root}/lib/y.rb")
         assert "lib/y.rb" in gap["why"]
-        assert ann.edit("app/x.rb", env) == "", "the rest can be done"
-        assert len(manager.active_grants()) == 1  # never a new lease
+        assert ann.edit("app/x.rb", env) == "", "an edit that the grant covers is allowed"
+        assert len(manager.active_grants()) == 1  # no new lease was made
         assert ann.edit("app/x.rb", {**env, "HOLDFAST_TOKEN": str(grant.token - 1)})
 
 

@@ -1,4 +1,4 @@
-"""The lease gate before a write: FR1 to FR3, one owner, and who is dead keeps nothing."""
+"""The lease gate before a write: FR1 to FR3, one owner, and a dead owner keeps nothing."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_seed002_fr2_2_while_the_owner_lives_a_competing_edit_is_refused(stage: 
     assert "app/x.rb" in answer.reason
 
 
-# FR3: who is dead keeps nothing
+# FR3: a dead owner keeps nothing
 
 
 def test_seed002_fr3_1_a_dead_owner_keeps_no_lease(stage: Stage) -> None:

@@ -1,4 +1,4 @@
-"""Sub-agents: what goes down to them, what goes up, and who excludes whom."""
+"""Sub-agents: which leases pass down to them, which pass up, and who excludes whom."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_a_retry_never_gives_a_child_what_its_parent_still_has(stage: Stage) -> 
     two.edit("app/x.rb")
     stage.clock.advance(180)
     one.stop()
-    assert two.stop().kind == "continue"  # the retry, which is due
+    assert two.stop().kind == "continue"  # its retry, now due
     assert [ann.held(), two.held()] == [[], ["app/x.rb"]]
 
 
@@ -216,7 +216,7 @@ def test_a_parent_gets_a_childs_changed_file_with_its_stamp(stage: Stage) -> Non
     assert above.stamp == below.stamp != ""
     settled(stage.root / "app/x.rb")
     ann.stop()
-    assert ann.held() == ["app/x.rb"]  # changed since: not free at once
+    assert ann.held() == ["app/x.rb"]  # changed since, so not immediately free
 
 
 def test_what_a_child_never_changed_is_free_when_it_ends(stage: Stage) -> None:
@@ -233,11 +233,11 @@ def test_at_its_retry_a_child_is_not_blocked_by_what_its_parent_has(stage: Stage
     three.edit("app/x.rb")
     one.stop()
     stage.clock.advance(180)
-    assert three.edit("app/x.rb").kind == "allow"  # though two, which does nothing, was before it
+    assert three.edit("app/x.rb").kind == "allow"  # though two, which is inactive, was before it
     assert stage.events("agent_blocked") == []
 
 
-# A sub-agent that goes on after its session ended, as after its context was cleared
+# A sub-agent that continues after its session ended, as after its context was cleared
 
 
 def test_what_a_late_sub_agent_changed_is_free_when_it_ends(stage: Stage) -> None:
@@ -276,7 +276,7 @@ def test_a_late_sub_agents_files_go_to_one_above_it_that_is_still_there(stage: S
 
 def test_one_whose_parent_was_never_heard_of_has_one_all_the_same(stage: Stage) -> None:
     ann, child, bob = stage.agent("ann"), stage.agent("ann", "child"), stage.agent("bob")
-    child.edit("app/x.rb")  # the first that the gate hears of the session
+    child.edit("app/x.rb")  # the gate's first event of the session
     assert "claude:ann (app/x.rb)" in bob.gate().session_start().context
     child.stop()
     assert ann.held() == ["app/x.rb"]
@@ -305,7 +305,7 @@ def test_what_sub_agents_had_that_were_broken_off_goes_up_when_the_client_says_t
     kid.edit("app/x.rb", write="new\n")
     bob.edit("lib/y.rb")
     kid.edit("lib/y.rb")
-    ann.gate().stop()  # it is not known whether others go on
+    ann.gate().stop()  # the gate cannot tell whether others continue
     assert stage.owner("app/x.rb") == "claude:ann/kid"
     ann.gate().stop(is_alone=True)
     assert stage.owner("app/x.rb") == "claude:ann"

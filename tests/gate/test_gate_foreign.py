@@ -1,4 +1,4 @@
-"""Owners of whom nobody here can tell whether they live: their leases have an end."""
+"""Owners whose liveness this machine cannot determine: their leases expire."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_one_that_waits_limits_a_later_owner_too(stage: Stage) -> None:
     ann.gate().end_session()
     assert bob.edit("app/x.rb").kind == "allow"
     stage.hide("bob")
-    assert cid.edit("app/x.rb").kind == "deny"  # from the record, but about the owner of now
+    assert cid.edit("app/x.rb").kind == "deny"  # from the record, but about the present owner
     assert [grant.expires_at for grant in bob.grants()] == [stage.manager.now() + LENGTH * SECOND]
 
 
@@ -124,7 +124,7 @@ def test_a_held_stop_goes_on_when_such_a_lease_ends(stage: Stage) -> None:
     assert bob.waited() <= 60.5
 
 
-# Who else is refused
+# Other requests that are refused
 
 
 def test_a_persons_commit_that_is_refused_gives_it_an_end_too(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_persons_commit_that_is_refused_gives_it_an_end_too(tmp_path: Path) ->
         assert ends["app/x.py"] - length <= datetime.now(UTC) < ends["app/x.py"]
         before = transactions.look(manager, lambda view: view.head)
         assert "app/x.py" in commit_check.refused(str(root), {})
-        assert transactions.look(manager, lambda view: view.head) == before, "it is not put off"
+        assert transactions.look(manager, lambda view: view.head) == before, "not postponed"
 
 
 def test_so_does_a_git_verb_that_is_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the simulator found in the gate's rulebook, each in as few steps as it takes."""
+"""Defects that the simulator found in the gate's rulebook, each in as few steps as possible."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Agent:
         stamps: dict[str, str] | None = None,
         seen: Seen | None = None,
     ) -> Any:
-        """`stamps`: what its files look like when it stops; or `seen` a moment before."""
+        """`stamps`: the stamps of its files when it stops; or `seen`, taken a moment earlier."""
         leases = {
             grant.id: stamp
             for path, stamp in (stamps or {}).items()
@@ -290,7 +290,7 @@ def test_who_got_what_it_waited_for_by_its_turn_in_a_family_leaves_the_line() ->
     bob.edit("x", "y")
     child.edit("x")
     cat.commit("x")
-    child.edit("y")  # now bob waits for the child, which may pass him
+    child.edit("y")  # now bob waits for the child, which may overtake him
     assert isinstance(child.edit("x"), Passed)
     assert ledger.line() == [bob.key]
 
@@ -304,7 +304,7 @@ def test_without_hand_overs_what_a_retry_got_is_kept_no_longer_than_elsewhere() 
     bob.edit("x", "y")
     parent.edit("x")
     cat.commit("x")
-    child.stop(ends=True, stamps={"y": "v2"})  # now bob waits for the parent, which may pass him
+    child.stop(ends=True, stamps={"y": "v2"})  # bob waits for the parent, which may overtake
     ledger.clock.advance(181)
     parent.prompt()
     (lease,) = ledger.leases("x")
@@ -380,7 +380,7 @@ def test_what_comes_up_after_a_look_at_it_counts_as_changed() -> None:
     ann, child = ledger.agent("ann"), ledger.agent("ann", "kid")
     child.edit("x")
     assert isinstance(ann.edit("x"), Denied)
-    looked = Seen({}, {"x": "v1"})  # and then the child writes it, and ends
+    looked = Seen({}, {"x": "v1"})  # afterwards the child writes it, and ends
     child.stop(ends=True, stamps={"x": "v2"})
     ann.stop(seen=looked)
     (lease,) = ledger.leases("x")
@@ -394,7 +394,7 @@ def test_what_a_dead_client_s_hook_takes_is_taken_once() -> None:
     ann.edit("x")
     bob.edit("y")
     ann.edit("y")
-    assert not bob.edit("x").wait.ticket  # it would close a circle
+    assert not bob.edit("x").wait.ticket  # it would close a deadlock
     ann.commit("x")
     ledger.clock.advance(181)
     ledger.kill("bob")
@@ -460,7 +460,7 @@ def test_of_what_came_free_for_a_parent_only_what_its_child_wants_goes_down() ->
     cat.edit("z")
     assert isinstance(ann.edit("x", "y"), Denied)
     bob.commit("x")
-    assert isinstance(ann.edit("x"), Passed)  # but stands in line for both
+    assert isinstance(ann.edit("x"), Passed)  # but is in the queue for both
     assert isinstance(child.edit("y", "z"), Denied)
     bob.commit("y")
     assert ledger.owner("y") == ann.key

@@ -1,4 +1,4 @@
-"""The guide to the gate says what the gate does: its diagram, its refusal, its words."""
+"""The guide to the gate matches the gate: its diagram, its refusal, its terms."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 
 def alike(text: str) -> str:
-    """A text without what differs from one refusal to the next, and without its line breaks."""
+    """A text without the parts that differ between refusals, and without its line breaks."""
     for pattern, instead in (
         (r"claude[@:][\w./:@-]*\w", "NAME"),
         (r"\d{4}-\d\d-\d\dT[\d:.]+Z", "WHEN"),

@@ -1,4 +1,4 @@
-"""The stop of an agent that is at work in several repositories: decided in each, then held once."""
+"""The stop of an agent that works in several repositories: decided in each, then held once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
 
 @pytest.fixture
 def there(tmp_path: Path) -> Path:
-    """Another repository; it is asked after the one here."""
+    """Another repository; the gate decides there after it has decided here."""
     (tmp_path / "there/.holdfast").mkdir(parents=True)
     return tmp_path / "there"
 
@@ -45,7 +45,7 @@ def bob(scene: Scene) -> AtTheDoor:
 
 
 def at(root: Path, agent: AtTheDoor | InProcesses, path: str, *, write: bool = True) -> str:
-    """An edit in some repository; why it was refused."""
+    """An edit in some repository; the reason if it was refused."""
     fields = {"file_path": f"{root}/{path}", "content": "new\n"}
     said = agent.tell("PreToolUse-Write", tool_input=fields)
     if "hookSpecificOutput" in said:
@@ -57,7 +57,7 @@ def at(root: Path, agent: AtTheDoor | InProcesses, path: str, *, write: bool = T
 
 
 def idle_in(root: Path, session: str = "bob") -> dict[str, float | None]:
-    """In how many seconds each file of a session comes free because the session rests."""
+    """Seconds until each file of a session comes free because the session is idle."""
     with LockManager.open(root) as manager:
         ids = [one.id for one in manager.active_grants()]
         found = transactions.look(manager, lambda view: [view.grant(id) for id in ids])
@@ -79,7 +79,7 @@ def rests(manager: LockManager) -> bool:
 
 
 def held_open(agent: AtTheDoor, happens: Callable[[], object], *, after: int = 4) -> None:
-    """The next stop is held open; something happens meanwhile."""
+    """Hold the next stop open, and run `happens` meanwhile."""
     count = 0
 
     def wait(seconds: float, waiter: object) -> bool:
@@ -96,7 +96,7 @@ def held_open(agent: AtTheDoor, happens: Callable[[], object], *, after: int = 4
 
 
 def waits_here(scene: Scene, there: Path, ann: AtTheDoor, bob: AtTheDoor) -> None:
-    """bob has changed a file there, and waits for one of ann's here."""
+    """Let bob change a file there, and wait for one of ann's here."""
     assert at(there, bob, "b.rb") == ""
     assert ann.edit("x.rb") == ""
     assert bob.edit("x.rb")
@@ -115,7 +115,7 @@ def test_while_a_stop_is_held_every_ledger_knows_of_it(
     (during,) = seen
     assert "same.rb" not in during
     assert during["b.rb"] is not None
-    assert during["b.rb"] > 150  # the 30 s begin when it ends
+    assert during["b.rb"] > 150  # the 30 s begin when the held stop ends
 
 
 def test_seed002_19_a_prompt_overtakes_a_held_stop_in_every_ledger(
@@ -185,7 +185,7 @@ def test_one_who_is_blocked_in_one_ledger_rests_in_the_other(
     assert ann.edit("x.rb") == ""
     assert bob.edit("x.rb")
     scene.clock.advance(180)
-    cid.tell("SessionEnd")  # it is bob's there, but the retry here fails
+    cid.tell("SessionEnd")  # bob gets it there, but the retry here fails
     said = bob.tell("Stop")
     assert "decision" not in said
     assert "state=waiting_for_instruction" in said["systemMessage"]
@@ -245,7 +245,7 @@ def test_a_hook_has_the_time_that_its_own_repository_gives_it(
     bob.held_open = True
     begun = time_of(scene)
     assert at(there, bob, "x.rb")
-    assert 1 <= (time_of(scene) - begun) / SECOND <= 3.5  # 5 s, and some of it to decide
+    assert 1 <= (time_of(scene) - begun) / SECOND <= 3.5  # 5 s, less the time to decide
 
 
 def test_a_command_that_one_ledger_refuses_has_begun_in_none(
@@ -261,7 +261,7 @@ def test_a_command_that_one_ledger_refuses_has_begun_in_none(
         assert kept_files.all_running(str(scene.root)) == []
 
 
-# One ledger around another
+# One ledger inside another's folder
 
 
 def test_a_ledger_around_that_of_the_session_hears_of_its_stop(

@@ -139,7 +139,7 @@ def test_a_blocked_agent_calls_no_mcp_tool(scene: Scene, ann: AtTheDoor, bob: At
     assert refusal(call(ann, "get_lucky"))
 
 
-# What is read of the arguments
+# How the arguments are read
 
 
 TEXT = "/* no path\nbut a text */"

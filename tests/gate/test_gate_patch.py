@@ -1,6 +1,6 @@
 """The files of a patch, read as the client reads them.
 
-What each of these texts does was tried with the client's own `apply_patch`.
+The effect of each of these texts was tested with the client's own `apply_patch`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """An edit that the gate has allowed and the client has not made yet.
 
-Between the two the client may ask its user for permission, which takes as long as it takes. The
+Between the two the client may ask its user for permission, which takes any length of time. The
 lease must still be the agent's when the write happens, whatever its own family does meanwhile.
 """
 
@@ -38,12 +38,12 @@ def ann(scene: Scene) -> AtTheDoor:
 
 
 def ask(agent: AtTheDoor, path: str, **more: Any) -> str:
-    """Why a file may not be written; if it may, it has not been written yet."""
+    """Ask for a file without writing it yet: the reason for a refusal, else ""."""
     return refusal(agent.ask(path, **more))
 
 
 def finish(agent: AtTheDoor, path: str, **more: Any) -> None:
-    """The write that was allowed is made."""
+    """Make the write that was allowed."""
     (agent.root / path).write_text("finished\n")
     agent.tell("PostToolUse-Write", tool_input={"file_path": f"{agent.root}/{path}"}, **more)
 
@@ -95,7 +95,7 @@ def test_what_was_written_comes_down_at_once_to_the_sub_agent_that_waits(
 def test_the_next_tool_call_of_an_agent_shows_that_its_earlier_edit_is_over(
     scene: Scene, client: str
 ) -> None:
-    """The user said no, or the patch did not fit: no client reports it."""
+    """The user refused it, or the patch did not match: no client reports that."""
     bob = scene.at_the_door("bob", client)
     hook, fields = EDITS[client]
     fields = {name: text.replace("ROOT", str(scene.root)) for name, text in fields.items()}

@@ -1,5 +1,5 @@
-"""What a newer Holdfast wrote of an agent: refused in words to that agent, and nobody else's
-trouble."""
+"""Records of an agent from a newer Holdfast: that agent gets a refusal with the reason, and no
+other agent is affected."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def newer(stage: Stage, actor: Actor, type: str) -> None:
-    """An agent's notes of a type, as a version that does not exist yet spells them."""
+    """Rewrite an agent's notes of a type in the format of a version that does not exist yet."""
 
     def rule(view: View) -> Decision[None]:
         draft = Draft(view)
@@ -44,7 +44,7 @@ def test_a_newer_report_on_another_agent_keeps_nobody_from_giving_back(stage: St
     blocked(stage, bob, "app/x.rb")
     newer(stage, bob, agent_records.BLOCKED)
     ann.stop()
-    assert stage.owner("lib/y.rb") == "", "it was never changed"
+    assert stage.owner("lib/y.rb") == "", "a file that was never changed is free"
     ann.commit("app/x.rb")
     assert stage.owner("app/x.rb") == ""
     ann.edit("lib/y.rb", write="new\n")

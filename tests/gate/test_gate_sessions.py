@@ -1,4 +1,4 @@
-"""Sessions begin, go on in another process, and end."""
+"""Sessions begin, continue in another process, and end."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_one_that_begins_hears_who_else_is_at_work_and_on_what(stage: Stage) -> 
     said = bob.gate().session_start().context
     for fact in ("claude:ann", "app/x.rb", "lib/y.rb"):
         assert fact in said
-    assert "child" not in said  # a sub-agent is its session's
+    assert "child" not in said  # a sub-agent counts as its session
 
 
 def test_one_that_begins_hears_of_people_who_hold_something(stage: Stage) -> None:
@@ -82,7 +82,7 @@ def test_what_is_over_is_not_told_as_work(stage: Stage) -> None:
 
 def test_the_end_of_a_session_leaves_no_note_but_what_it_was_blocked_by(stage: Stage) -> None:
     ann, bob, child = stage.agent("ann"), stage.agent("bob"), stage.agent("bob", "child")
-    other = stage.agent("bobby")  # whose keys begin alike
+    other = stage.agent("bobby")  # its keys begin with the same text
     ann.edit("app/x.rb", "lib/y.rb")
     other.edit("lib/y.rb")
     bob.edit("app/x.rb")
@@ -148,7 +148,7 @@ def test_what_was_handed_over_to_the_old_process_does_not_pass_for_a_lease(stage
     assert stage.owner("app/x.rb") == "claude:ann"
 
 
-# A start is no work
+# A start is not activity
 
 
 def test_a_start_in_the_same_process_does_not_end_the_rest(stage: Stage) -> None:
@@ -190,7 +190,7 @@ def test_a_start_tells_what_came_free_and_renews_what_others_cannot_judge(stage:
     ann.gate().end_session()
     assert "app/x.rb came free" in bob.gate().session_start().context
     stage.hide("bob")
-    assert cid.edit("lib/y.rb").kind == "deny"  # from now on it has an end
+    assert cid.edit("lib/y.rb").kind == "deny"  # from now on the lease expires
     stage.clock.advance(1200)
     bob.gate().session_start()
     stage.clock.advance(1200)
@@ -252,7 +252,7 @@ def test_one_that_works_already_when_its_start_is_heard_of_does_not_rest(stage: 
     assert bob.edit("app/x.rb").kind == "deny"
 
 
-# What a session has in a new process, and what it has not
+# What a session keeps in a new process, and what it loses
 
 
 def test_a_resumed_session_stands_in_no_line(stage: Stage) -> None:
@@ -267,7 +267,7 @@ def test_a_resumed_session_stands_in_no_line(stage: Stage) -> None:
     tickets = transactions.look(stage.manager, lambda view: list(view.queue()))
     assert [ticket.request.holder.key for ticket in tickets] == [cid.holder.key]
     waits = transactions.look(stage.manager, agent_records.waits)
-    assert [wait.key for wait in waits] == [bob.holder.key, cid.holder.key]  # and its retry is due
+    assert [wait.key for wait in waits] == [bob.holder.key, cid.holder.key]  # whose retry is due
 
 
 def test_what_came_free_for_the_old_process_is_not_kept_for_the_new_one(stage: Stage) -> None:
@@ -275,7 +275,7 @@ def test_what_came_free_for_the_old_process_is_not_kept_for_the_new_one(stage: S
     ann.edit("app/x.rb")
     bob.edit("app/x.rb")
     ann.gate().end_session()
-    bob.gate().live_on()  # it is told
+    bob.gate().live_on()  # it gets the message
     stage.kill("bob")
     stage.restart("bob")
     assert "not yours any more" in bob.gate().session_start().context
@@ -285,7 +285,7 @@ def test_what_came_free_for_the_old_process_is_not_kept_for_the_new_one(stage: S
 
 def test_nothing_is_left_of_sub_agents_that_died_with_the_old_process(stage: Stage) -> None:
     ann, child, grandchild = (stage.agent("ann", name) for name in ("", "child", "grandchild"))
-    other, bob = stage.agent("annie", "child"), stage.agent("bob")  # whose keys begin alike
+    other, bob = stage.agent("annie", "child"), stage.agent("bob")  # keys with the same start
     bob.edit("app/x.rb")
     ann.starts(child)
     child.starts(grandchild)
@@ -338,7 +338,7 @@ def test_that_a_sub_agent_was_blocked_is_not_forgotten_in_a_new_process(stage: S
 
 
 def opened_again(stage: Stage, session: str) -> Witness:
-    """A session is opened in a second window while the first goes on, whose process this is."""
+    """Open a session in a second window while the first, whose process this returns, continues."""
     first = stage.clients[session]
     stage.restart(session)
     return first
@@ -375,7 +375,7 @@ def test_a_second_window_takes_nothing_from_the_first(stage: Stage) -> None:
     ann.gate().session_start()
     assert [event.seq for event in stage.manager.events()] == before
     assert stage.queue() == ["claude:ann/hild", "claude:ann"]
-    stage.processes.end(stage.clients["ann"])  # it was only looked at
+    stage.processes.end(stage.clients["ann"])  # it was opened only to look
     stage.clients["ann"] = first
     stage.clock.advance(3600)
     assert stage.owner("lib/y.rb") == "claude:ann"
@@ -423,8 +423,8 @@ def test_both_windows_write_the_same_file(stage: Stage) -> None:
     ann.gate().session_start()
     assert ann.edit("app/x.rb").kind == "allow"
     stage.clients["ann"] = first
-    assert "also open" in ann.gate().session_start().context  # it can be told now
-    assert ann.edit("app/x.rb").kind == "allow"  # not prevented: they are one agent
+    assert "also open" in ann.gate().session_start().context  # this client can show the message
+    assert ann.edit("app/x.rb").kind == "allow"  # allowed: both windows are one agent
 
 
 def test_a_window_whose_first_one_is_gone_is_told_nothing(stage: Stage) -> None:
@@ -453,7 +453,7 @@ def test_one_that_works_already_does_not_get_back_a_rest_that_is_forgotten(stage
     ann.edit("app/x.rb")
     ann.stop()
     stage.kill("ann")
-    bob.gate().session_start()  # which forgets the dead
+    bob.gate().session_start()  # removes dead sessions
     stage.restart("ann")
     ann.gate().prompt()
     ann.gate().session_start()

@@ -1,4 +1,4 @@
-"""Whether an agent changed a file since its lease is seen by the file, not by tokens or clocks."""
+"""The file itself, not tokens or clocks, shows whether an agent changed it since its lease."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stage import Actor, Stage, settled
 
 
 def stops_with(agent: Actor) -> list[str]:
-    """What an agent still has right after its stop: what it changed."""
+    """The leases an agent still has right after its stop: on files it changed."""
     files = [agent.stage.root / grant.paths[0] for grant in agent.grants()]
     there = [file for file in files if file.exists()]
     if there:
@@ -30,15 +30,15 @@ WHOLE = 1_700_000_000_000_000_000
     [
         (MOMENT, 0.01, False),
         (MOMENT, 0.1, True),
-        (WHOLE, 0.9, False),  # the next change in this second has the same time
-        (WHOLE, 1.9, False),  # there are file systems with every second second only
+        (WHOLE, 0.9, False),  # another change in this second gets the same time
+        (WHOLE, 1.9, False),  # some file systems count in steps of 2 s
         (WHOLE, 2.2, True),
     ],
 )
 def test_what_changed_so_shortly_ago_that_a_change_could_go_unseen_has_no_stamp(
     monkeypatch: pytest.MonkeyPatch, changed: int, after: float, is_sure: bool
 ) -> None:
-    """A time of change without a fraction of a second is one of a coarse file system."""
+    """A modification time without a fraction of a second suggests a coarse file system."""
     now = changed + round(after * 1e9)
     status = a_file(changed)
     monkeypatch.setattr("holdfast.gate.file_stamps.time_ns", lambda: now)
@@ -65,7 +65,7 @@ def test_what_changed_in_the_coarse_second_in_which_a_command_began_may_have_cha
 
 
 def a_file(changed: int) -> os.stat_result:
-    """An ordinary file that was changed at a moment; its own time is of some other."""
+    """An ordinary file whose status changed at a moment; its modification time is different."""
     seconds = changed // 10**9
     times = (0.0, 1.0, changed / 1e9, 0, MOMENT, changed)
     return os.stat_result((0o100644, 1, 1, 1, 0, 0, 3, 0, 1, seconds, *times))
@@ -149,7 +149,7 @@ def test_what_has_no_stamp_at_the_lease_and_none_at_the_stop_counts_as_changed(
     ann = stage.agent("ann")
     monkeypatch.setattr(
         "holdfast.gate.file_stamps.time_ns", lambda: 0
-    )  # every file is too new for one
+    )  # every file is too new for a stamp
     ann.edit("app/x.rb", write=None)
     ann.stop()
     assert ann.held() == ["app/x.rb"]
@@ -159,7 +159,7 @@ def test_a_second_edit_keeps_the_stamp_of_the_lease(stage: Stage) -> None:
     ann = stage.agent("ann")
     ann.edit("app/x.rb")
     settled(stage.root / "app/x.rb")
-    ann.edit("app/x.rb", write=None)  # nothing came of this one
+    ann.edit("app/x.rb", write=None)  # the client never made this edit
     assert stops_with(ann) == ["app/x.rb"]
 
 

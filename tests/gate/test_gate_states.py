@@ -1,4 +1,4 @@
-"""The five states of an agent towards a file, and every way from one to another."""
+"""The five states of an agent towards a file, and every transition between them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stage import Stage
 
 
 def state(stage: Stage, path: str) -> str:
-    """The state of a file, by what the ledger says."""
+    """The state of a file, according to the ledger."""
     notes = {
         event.type: event
         for event in transactions.notes(stage.manager, "gate:")
@@ -46,19 +46,19 @@ def test_seed002_a_file_has_exactly_the_promised_states_and_ways_between_them(
     step(lambda: stage.clock.advance(180))
     step(lambda: bob.edit("app/x.rb"))  # the retry fails
     step(lambda: ann.commit("app/x.rb"))
-    step(lambda: bob.edit("app/x.rb"))  # nobody told it to go on
+    step(lambda: bob.edit("app/x.rb"))  # its user has not resumed it
     step(lambda: bob.gate().prompt())
     step(lambda: bob.edit("app/x.rb"))  # resumed by hand after the release
     step(lambda: bob.gate().fail())  # hard failure
     step(lambda: ann.edit("app/x.rb"))
-    step(lambda: stage.kill("ann"))  # the owner is not alive
+    step(lambda: stage.kill("ann"))  # the owner is dead
     step(lambda: bob.edit("app/x.rb"))
     step(lambda: bob.stop())
-    step(lambda: stage.clock.advance(30))  # stop, and 30 s of rest
+    step(lambda: stage.clock.advance(30))  # stop, and 30 s idle
     stage.restart("ann")
     step(lambda: ann.edit("app/x.rb"))
     step(lambda: bob.edit("app/x.rb"))
-    step(lambda: ann.gate().end_session())  # the end: kept for the one who waits
+    step(lambda: ann.gate().end_session())  # the end: reserved for the next in line
     step(lambda: stage.clock.advance(180))
     step(lambda: bob.edit("app/x.rb", write="newer\n"))  # the retry succeeds
     step(lambda: bob.commit("app/x.rb"))  # commit success
@@ -72,9 +72,9 @@ SEED = {
     ("free", "owned"): 1,
     ("owned", "contended"): 1,
     ("contended", "retry_pending"): 1,
-    ("retry_pending", "owned"): 2,  # the retry, and a hand-over as its second cause
+    ("retry_pending", "owned"): 2,  # the retry, or a hand-over instead
     ("retry_pending", "blocked"): 1,
-    ("owned", "free"): 4,  # commit, failure or end, death, stop and 30 s
+    ("owned", "free"): 4,  # commit, failure or end, death, 30 s after a stop
     ("blocked", "owned"): 1,
 }
 
@@ -107,7 +107,7 @@ def test_the_diagram_shows_the_table() -> None:
 
 
 def recorded(events: list[Event]) -> dict[str, list[str]]:
-    """What the ledger says of each contention, in order: its states, from the refusal on."""
+    """The states of each contention in the ledger, in order, from the refusal on."""
     found: dict[str, list[str]] = {}
     for event in events:
         note = str(event.data.get("note", ""))
@@ -128,7 +128,7 @@ def test_every_state_in_the_ledger_came_by_a_way_of_the_table(stage: Stage, wake
     child.edit("lib/y.rb")
     child.stop(hold=True)
     stage.clock.advance(180)
-    bob.edit("app/x.rb")  # blocked, unless its own wait was over
+    bob.edit("app/x.rb")  # blocked, unless its own wait has ended
     bob.gate().prompt()
     bob.edit("app/x.rb")
     ann.commit("app/x.rb")

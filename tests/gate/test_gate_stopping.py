@@ -1,4 +1,4 @@
-"""When leases end (FR6), and stops that are held open for what an agent waits for."""
+"""When leases end (FR6), and stops that are held open until a file comes free."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_a_failed_agent_stands_in_no_line(stage: Stage) -> None:
 
 
 def waiting(stage: Stage) -> tuple[Actor, Actor]:
-    """One who has app/x.rb, and one who was refused it."""
+    """An agent that has app/x.rb, and one that was refused it."""
     ann, bob = stage.agent("ann"), stage.agent("bob")
     ann.edit("app/x.rb")
     assert bob.edit("app/x.rb").kind == "deny"
@@ -173,7 +173,7 @@ def test_a_stop_is_held_until_the_file_comes_free_and_the_agent_goes_on(stage: S
     assert "app/x.rb came free and is yours" in said.reason
     assert 70 <= bob.waited() <= 70.5
     assert bob.held() == ["app/x.rb"]
-    stage.clock.advance(3600)  # it has not stopped: nothing ends
+    stage.clock.advance(3600)  # it has not stopped, so no lease ends
     assert stage.owner("app/x.rb") == "claude:bob"
     assert len(stage.events("file_handed_over")) == 1
 
@@ -221,7 +221,7 @@ def test_a_prompt_ends_a_held_stop_which_then_says_nothing(stage: Stage) -> None
     assert (said.kind, said.reason, said.user, said.context) == ("quiet", "", "", "")
     assert 50 <= bob.waited() <= 50.5
     stage.clock.advance(3600)
-    assert bob.held() == ["lib/y.rb"]  # the prompt's agent keeps its leases
+    assert bob.held() == ["lib/y.rb"]  # the prompted agent keeps its leases
     assert stage.agent("cid").edit("lib/y.rb").kind == "deny"
     assert stage.queue()[0] == "claude:bob"
 
@@ -271,7 +271,7 @@ def test_a_stop_is_never_held_when_the_agent_cannot_go_on(stage: Stage) -> None:
     assert said.kind == "quiet"
     assert bob.held_open == []
     assert stage.queue() == []
-    assert "app/x.rb" in said.user  # not skipped in silence
+    assert "app/x.rb" in said.user  # its user is told
     ann.gate().end_session()
     assert stage.owner("app/x.rb") == ""
 
@@ -313,12 +313,12 @@ def test_a_hook_with_less_time_holds_a_stop_as_long_as_it_can(stage: Stage) -> N
     _ann, bob = waiting(stage)
     said = bob.stop(hold=True, hold_seconds=62)
     assert said.kind == "quiet"
-    assert bob.waited() == 60  # and answers before its time is up
+    assert bob.waited() == 60  # it answers before its time is up
     assert "app/x.rb" in said.user
     assert stage.queue() == []
     assert bob.edit("app/x.rb").kind == "deny"
     stage.clock.advance(120)
-    assert bob.edit("app/x.rb").kind == "halt"  # its one retry is made all the same
+    assert bob.edit("app/x.rb").kind == "halt"  # its one retry still takes place
 
 
 def test_unchanged_leases_go_when_the_hold_begins(stage: Stage) -> None:
@@ -472,7 +472,7 @@ def test_a_prompt_to_the_session_ends_the_hold_of_its_sub_agent(stage: Stage) ->
     stage.later(50, lambda: bob.gate().prompt())
     said = child.stop(hold=True)
     assert (said.kind, said.reason) == ("quiet", "")
-    assert "app/x.rb" in said.user  # it was not written
+    assert "app/x.rb" in said.user  # the file was not written
     assert 50 <= child.waited() <= 50.5
     assert [bob.held(), child.held(), stage.queue()] == [["lib/y.rb"], [], []]
 
@@ -491,7 +491,7 @@ def test_what_comes_up_to_a_parent_that_has_stopped_ends_in_a_while(stage: Stage
     child.edit("app/x.rb")
     ann.stop()
     stage.clock.advance(100)
-    assert bob.edit("app/x.rb").kind == "deny"  # the sub-agent is at work
+    assert bob.edit("app/x.rb").kind == "deny"  # the sub-agent is still working
     child.stop()
     assert ann.held() == ["app/x.rb"]
     stage.clock.advance(29.999999)

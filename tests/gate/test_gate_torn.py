@@ -1,4 +1,4 @@
-"""Each event of an agent is one transaction: it has happened, or it has not."""
+"""Each event of an agent is one transaction: it takes effect completely, or not at all."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from stage import Actor, Stage, settled
 if TYPE_CHECKING:
     from holdfast.core.view import View
 
-INSIDE, AFTER = 0.4, 0.9  # where in a transaction the process dies, as FaultyStore draws it
+INSIDE, AFTER = 0.4, 0.9  # where in a transaction the process dies, as drawn by FaultyStore
 
 
 class Drawn(Random):
-    """Random numbers that are all the same one."""
+    """Random numbers that are all equal."""
 
     def __init__(self, number: float) -> None:
         super().__init__(0)
@@ -33,7 +33,7 @@ class Drawn(Random):
 
 
 class Nobody:
-    """Who hears what the store does, and makes nothing of it."""
+    """A watcher that ignores all that the store does."""
 
     def looking(self, view: View) -> None: ...
 
@@ -57,7 +57,7 @@ def dies(stage: Stage, where: float, event: Callable[[], object]) -> None:
 
 
 class Scene:
-    """Somebody has a file, somebody is about to do something."""
+    """One agent has a file, another is about to do something."""
 
     def __init__(self, root: Path) -> None:
         furnish(root)
@@ -67,11 +67,11 @@ class Scene:
         self.child = self.stage.agent("bob", "child")
 
     def told(self) -> list[str]:
-        """What the ledger says, without ids and times."""
+        """The ledger's events, without ids and times."""
         return [event.type for event in self.stage.manager.events()]
 
     def leases(self) -> list[tuple[str, str, bool]]:
-        """Who has what, and whether it ends soon."""
+        """The holder of each file, and whether the lease has no idle limit."""
         return sorted(
             (grant.holder.key, grant.paths[0], grant.idle_at is None)
             for agent in (self.ann, self.bob, self.child)

@@ -1,4 +1,4 @@
-"""The lease gate refuses: heartbeat, place in line, one retry; what comes free is handed over."""
+"""The lease gate refuses: heartbeat, place in line, one retry; free files are handed over."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_seed002_fr4_3_an_attempt_before_the_retry_is_not_tried(stage: Stage) ->
     ann, bob = stage.agent("ann"), stage.agent("bob")
     ann.edit("app/x.rb")
     bob.edit("app/x.rb")
-    ann.gate().end_session()  # it is free now, and kept for bob
+    ann.gate().end_session()  # the file is free now, and reserved for bob
     stage.clock.advance(179.999999)
     refused = len(stage.events("lock_refused"))
     answer = bob.edit("app/x.rb")
@@ -96,7 +96,7 @@ def test_nobody_is_held_when_that_would_close_a_circle(stage: Stage) -> None:
     ann, bob = stage.agent("ann"), stage.agent("bob")
     ann.edit("app/x.rb")
     bob.edit("lib/y.rb")
-    assert bob.edit("app/x.rb").kind == "deny"  # and stands in line now
+    assert bob.edit("app/x.rb").kind == "deny"  # bob is in the queue now
     begun = stage.manager.now()
     answer = ann.edit("lib/y.rb", hold=True)
     assert answer.kind == "deny"
@@ -115,7 +115,7 @@ def test_in_a_circle_every_answer_says_what_to_give_back(stage: Stage) -> None:
         assert "stand in line" not in answer.reason
 
 
-# FR5: what comes of the retry
+# FR5: the result of the retry
 
 
 def test_seed002_fr5_1_when_the_retry_succeeds_the_edit_goes_on(stage: Stage) -> None:
@@ -127,7 +127,7 @@ def test_seed002_fr5_1_when_the_retry_succeeds_the_edit_goes_on(stage: Stage) ->
     stage.clock.advance(180)
     assert bob.edit("app/x.rb", write="bob\n").kind == "allow"
     assert (stage.root / "app/x.rb").read_text() == "bob\n"
-    assert bob.edit("lib/y.rb").kind == "allow"  # nothing of it is left
+    assert bob.edit("lib/y.rb").kind == "allow"  # nothing of the refusal is left
 
 
 def test_one_who_was_interrupted_while_it_waited_is_still_in_line_until_it_stops(
@@ -157,12 +157,12 @@ def test_one_who_went_on_with_something_else_makes_its_retry_when_it_comes_back(
     bob.edit("app/x.rb")
     ann.gate().end_session()
     stage.clock.advance(180)
-    assert eve.edit("app/x.rb").kind == "deny"  # still kept: its retry is the next call
+    assert eve.edit("app/x.rb").kind == "deny"  # still reserved: bob's retry is the next call
     assert bob.edit("lib/y.rb").kind == "allow"
     assert eve.edit("app/x.rb").kind == "deny"  # eve's own retry is not due yet
     stage.clock.advance(180)
     assert eve.edit("app/x.rb").kind == "allow"
-    assert bob.edit("app/x.rb").kind == "halt"  # this was its retry
+    assert bob.edit("app/x.rb").kind == "halt"  # this was bob's retry
 
 
 def test_a_retry_that_was_never_made_is_forgotten_with_the_next_prompt(stage: Stage) -> None:
@@ -229,7 +229,7 @@ def test_a_call_is_held_no_longer_than_its_hook_has_time(stage: Stage) -> None:
     ann.edit("app/x.rb")
     paths = [f"{stage.root}/app/x.rb"]
     assert bob.gate(hold=True, hold_seconds=9).permit(paths).kind == "deny"
-    assert bob.waited() == 7  # and answers before its time is up
+    assert bob.waited() == 7  # it answers before its time is up
 
 
 def test_a_slow_decision_is_part_of_the_time_that_a_hook_has(
@@ -292,7 +292,7 @@ def test_a_refusal_says_who_since_when_what_for_the_place_in_line_and_when_the_r
     bob.edit("app/x.rb")
     (heartbeat,) = heartbeats(stage)
     answer = cid.edit("app/x.rb", hold=True)
-    later = heartbeat.data["retry_at"]  # cid was refused at the same moment as bob
+    later = heartbeat.data["retry_at"]  # cid was refused at the same time as bob
     for fact in ("claude:ann", "app/x.rb", "80 s", ": edit", "number 2 in line", "2 min"):
         assert fact in answer.reason
     assert iso(later) in answer.reason
@@ -318,7 +318,7 @@ def test_an_answer_from_the_record_says_how_long_it_still_is(stage: Stage) -> No
     assert len(heartbeats(stage)) == 1
 
 
-# What comes free is handed over
+# Files that come free are handed over
 
 
 def finishes_its_work(ann: Actor) -> None:
@@ -361,7 +361,7 @@ def test_a_held_call_passes_within_a_look_after_the_file_came_free(
     assert len(stage.events("file_handed_over")) == 1
     assert transactions.notes(stage.manager, f"gate:{bob.holder.key}:retry:") == []
     stage.clock.advance(180)
-    assert bob.edit("app/x.rb").kind == "allow"  # it waits for nothing any more
+    assert bob.edit("app/x.rb").kind == "allow"  # bob waits for nothing any more
 
 
 @WAYS
@@ -376,12 +376,12 @@ def test_while_it_works_on_something_else_it_is_told_with_its_next_event(
     way(ann)
     said = bob.gate().live_on()
     assert "app/x.rb came free and is yours" in said.context
-    assert bob.gate().live_on().context == ""  # once
+    assert bob.gate().live_on().context == ""  # reported only once
     (handed,) = stage.events("file_handed_over")
     assert handed.data["cause"] == "handed over when it came free"
     assert bob.edit("app/x.rb").kind == "allow"
     stage.clock.advance(3600)
-    assert stage.owner("app/x.rb") == "claude:bob"  # from then on a lease like any other
+    assert stage.owner("app/x.rb") == "claude:bob"  # from now on a lease like any other
     assert len(stage.events("file_handed_over")) == 1
     assert not stage.events("agent_blocked")
 
@@ -454,7 +454,7 @@ def test_of_several_files_handed_over_one_may_be_written_first(stage: Stage) -> 
     stage.clock.advance(10)
     assert bob.edit("app/x.rb").kind == "allow"
     stage.clock.advance(19)
-    assert bob.edit("lib/y.rb").kind == "allow"  # it was told that both are its own
+    assert bob.edit("lib/y.rb").kind == "allow"  # bob was told that both are its own
     stage.clock.advance(3600)
     assert bob.held() == ["app/x.rb", "lib/y.rb"]
 
@@ -503,7 +503,7 @@ def test_an_answer_from_the_record_is_about_the_owner_of_now(stage: Stage) -> No
     bob.edit("app/x.rb")
     cid.edit("app/x.rb")
     stage.kill("ann")
-    answer = cid.edit("app/x.rb")  # before its retry, and bob was before it
+    answer = cid.edit("app/x.rb")  # before its retry, and bob is ahead in the queue
     assert answer.kind == "deny"
     for text in (answer.reason, answer.user):
         assert "claude:bob" in text
@@ -541,7 +541,7 @@ def test_nothing_is_handed_over_to_one_that_has_stopped(stage: Stage) -> None:
     assert stage.owner("app/x.rb") == "claude:cid"
 
 
-# One that stood in line no more, and tries again
+# An agent that has left the queue, and tries again
 
 
 def stops(bob: Actor) -> None:
@@ -575,7 +575,7 @@ def test_one_that_left_the_line_and_tries_again_stands_at_its_end(
     answer = bob.edit("app/x.rb")
     assert answer.kind == "deny"
     assert "number 2 in line" in answer.reason
-    assert iso(heartbeat.data["retry_at"]) in answer.reason  # as it was planned
+    assert iso(heartbeat.data["retry_at"]) in answer.reason  # the retry as planned
     assert stage.queue() == ["claude:cid", "claude:bob"]
     assert [one.data["agent"] for one in heartbeats(stage)] == ["claude:bob", "claude:cid"]
     (back,) = stage.events("back_in_line")
@@ -583,7 +583,7 @@ def test_one_that_left_the_line_and_tries_again_stands_at_its_end(
     assert back.data["state"] == "retry_pending"
     before = [event.seq for event in stage.manager.events()]
     assert bob.edit("app/x.rb").kind == "deny"
-    assert [event.seq for event in stage.manager.events()] == before  # it stands there already
+    assert [event.seq for event in stage.manager.events()] == before  # it is in the queue already
 
 
 @LEAVINGS
@@ -607,7 +607,7 @@ def test_a_call_and_a_stop_of_one_that_tries_again_are_held(stage: Stage) -> Non
     ann, bob = stage.agent("ann"), stage.agent("bob")
     ann.edit("app/x.rb")
     bob.edit("app/x.rb")
-    bob.stop(hold=True, hold_seconds=12)  # held once already, as long as its hook could
+    bob.stop(hold=True, hold_seconds=12)  # held once already, for its hook's maximum
     assert bob.waited() == 10
     bob.gate().prompt()
     assert bob.edit("app/x.rb", hold=True).kind == "deny"
@@ -700,7 +700,7 @@ def test_without_wake_one_that_tries_again_stands_in_line_again(stage: Stage) ->
     bob.gate().prompt()
     assert "number 1 in line" in bob.edit("app/x.rb").reason
     ann.gate().end_session()
-    assert cid.edit("app/x.rb").kind == "deny"  # kept for bob
+    assert cid.edit("app/x.rb").kind == "deny"  # reserved for bob
     stage.clock.advance(180)
     assert bob.edit("app/x.rb").kind == "allow"
     assert len(heartbeats(stage)) == 2
@@ -715,7 +715,7 @@ def test_without_wake_what_is_free_already_is_kept_for_one_that_tries_again(stag
     ann.gate().end_session()
     bob.gate().prompt()
     answer = bob.edit("app/x.rb")
-    assert answer.kind == "deny"  # nothing is tried before the retry
+    assert answer.kind == "deny"  # the gate attempts nothing before the retry
     assert "reserved for you until your retry" in answer.reason
     assert cid.edit("app/x.rb").kind == "deny"
     stage.clock.advance(180)
@@ -772,7 +772,7 @@ def test_the_old_process_of_a_session_does_not_take_the_new_one_out_of_its_line(
     assert "lib/y.rb" in waits
 
 
-# A retry that is due while the agent works on something else
+# A retry that comes due while the agent works on something else
 
 
 def test_a_due_retry_is_not_made_in_the_middle_of_other_work(stage: Stage) -> None:
@@ -822,7 +822,7 @@ def test_a_due_retry_is_judged_by_its_own_file(stage: Stage) -> None:
     ann.gate().end_session()
     bob.gate().live_on()
     stage.clock.advance(180)
-    answer = bob.edit("app/x.rb", "lib/y.rb")  # the other was never refused before
+    answer = bob.edit("app/x.rb", "lib/y.rb")  # lib/y.rb was never refused before
     assert answer.kind == "deny"
     assert heartbeats(stage)[-1].data["blocked"] == ["lib/y.rb"]
     assert stage.events("agent_blocked") == []
@@ -882,7 +882,7 @@ def test_without_wake_what_came_free_is_not_kept_for_ever(stage: Stage) -> None:
 def test_nobody_waits_for_the_old_inode_of_another_file(stage: Stage) -> None:
     ann, bob, cid = stage.agent("ann"), stage.agent("bob"), stage.agent("cid")
     ann.edit("app/x.rb", write=None)
-    (stage.root / "app/x.rb").rename(stage.root / "lib/y.rb")  # as if its number were used again
+    (stage.root / "app/x.rb").rename(stage.root / "lib/y.rb")  # as if its inode number were reused
     (stage.root / "app/x.rb").write_text("another\n")
     cid.edit("lib/y.rb", write=None)
     answer = bob.edit("lib/y.rb")
@@ -892,7 +892,7 @@ def test_nobody_waits_for_the_old_inode_of_another_file(stage: Stage) -> None:
     assert cid.edit("app/x.rb").kind == "deny"
 
 
-# What it reads
+# The messages
 
 
 def test_what_came_free_is_told_with_the_time_that_is_left(stage: Stage) -> None:

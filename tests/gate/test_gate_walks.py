@@ -1,4 +1,4 @@
-"""Agents that do anything at any moment: what must be true of the ledger after every step."""
+"""Agents that act at random: invariants of the ledger after every step."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AGENTS = (("ann", ""), ("ann", "one"), ("ann", "two"), ("bob", ""), ("cid", ""),
 
 
 class Walk:
-    """Some agents, and a way that they take by chance."""
+    """Some agents, and a random sequence of their actions."""
 
     def __init__(self, stage: Stage, seed: int) -> None:
         self.stage = stage
@@ -49,7 +49,7 @@ class Walk:
         transactions.look(self.stage.manager, self.check)
 
     def check(self, view: View) -> None:
-        """What is always true."""
+        """The invariants."""
         live = [grant for grant in view.grants() if rules.is_live(view, grant)]
         for path in FILES:
             assert len({grant.holder.key for grant in live if path in grant.paths}) <= 1
@@ -67,7 +67,7 @@ class Walk:
     def is_blocked(self, actor: Actor) -> bool:
         return actor.holder.key in {block.key for block in blockers(self.stage.manager)}
 
-    # What agents do
+    # Actions of agents
 
     def edits(self, actor: Actor, *, hold: bool = False) -> None:
         paths = self.random.sample(FILES, self.random.choice((1, 1, 2)))
@@ -77,7 +77,7 @@ class Walk:
         self.stopped.discard(actor.holder.key)
         if was_blocked or kind == "halt":
             assert kind == "halt"
-            above = self.stage.agent(actor.session)  # one that is blocked has nobody write for it
+            above = self.stage.agent(actor.session)  # a blocked agent's sub-agents are refused too
             assert self.is_blocked(actor) or self.is_blocked(above)
         elif kind == "allow":
             lasting = {grant.paths[0] for grant in actor.grants() if grant.ttl is None}

@@ -1,4 +1,4 @@
-"""No word to an agent is lost: what it could not be told at one event it hears at the next."""
+"""No message to an agent is lost: what one event could not deliver, the next one delivers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FREE = "app/x.rb came free"
 YOURS = "is yours now"
 GONE = "not yours any more"
 
-#: What may happen to an agent next: samples of what its client tells, and what is put into them.
+#: Possible next events of an agent: samples of its client's input, and the fields put into them.
 NEXT: list[tuple[str, str, dict[str, Any]]] = [
     ("claude", "PreToolUse-Write", {"tool_input": {"file_path": "lib/y.rb", "content": "x"}}),
     ("claude", "PreToolUse-Bash", {"tool_input": {"command": "make"}}),
@@ -66,13 +66,13 @@ def scene(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
 
 
 def heard(said: dict[str, Any]) -> str:
-    """What the agent itself reads of an answer."""
+    """The part of an answer that the agent itself reads."""
     on = said["reason"] if said.get("decision") == "block" else ""
     return "\n".join(filter(None, (refusal(said), context(said), on)))
 
 
 def asks(agent: AtTheDoor, path: str) -> dict[str, Any]:
-    """What an agent of either client hears that wants to write a file."""
+    """The answer to an agent of either client that wants to write a file."""
     if agent.client == "claude":
         return agent.ask(path)
     patch = f"*** Begin Patch\n*** Add File: {path}\n+new\n*** End Patch\n"
@@ -80,7 +80,7 @@ def asks(agent: AtTheDoor, path: str) -> dict[str, Any]:
 
 
 def kept_for_bob(scene: Scene, client: str) -> AtTheDoor:
-    """An agent that was refused a file, which has come free for it since."""
+    """An agent that was refused a file, which has since been reserved for it."""
     ann, bob = scene.at_the_door(ANN), scene.at_the_door(BOB, client)
     ann.edit("app/x.rb")
     assert refusal(asks(bob, "app/x.rb"))
@@ -105,7 +105,7 @@ def test_seed002_12_that_a_file_came_free_is_heard_with_this_event_or_the_next(
     bob = kept_for_bob(scene, client)
     told = [heard(bob.tell(name, **more)), heard(bob.command("ls")), heard(bob.command("ls"))]
     assert [FREE in text for text in told] in ([True, False, False], [False, True, False]), told
-    # and what is said is true
+    # and the message is true
     said = next(text for text in told if FREE in text)
     assert (YOURS in said) is (scene.owners().get("app/x.rb") == BOB)
     assert (GONE in said) is ("app/x.rb" not in scene.owners())

@@ -1,4 +1,4 @@
-"""Agents in linked worktrees: one ledger, a lease for each checkout, and a word across them."""
+"""Agents in linked worktrees: one ledger, a lease for each checkout, and messages across them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
 
 @pytest.fixture
 def feature(scene: Scene) -> Path:
-    """A worktree that was made when the ledger was there already."""
+    """A worktree that was made after the ledger."""
     folder = scene.root.parent / "feature"
     git(scene.root, "worktree", "add", "--quiet", "-b", "feature", folder)
     return folder
@@ -80,7 +80,7 @@ def test_seed002_03_the_same_file_in_two_worktrees_is_no_conflict_and_is_told(
         "claude@",
     ):
         assert fact in told
-    assert context(bob.ask("x.txt")) == ""  # it has begun already
+    assert context(bob.ask("x.txt")) == ""  # its session has begun already
     assert context(bob.ask("y.txt")) == ""
     assert scene.owners() == {"x.txt": "ann", "../feature/x.txt": "bob", "../feature/y.txt": "bob"}
 
@@ -130,7 +130,7 @@ def test_a_session_of_one_worktree_that_stops_gives_back_its_files(
     ann.edit("x.txt")
     ann.tell("SessionEnd")
     assert scene.owners() == {}
-    assert not (scene.root / ".holdfast/abroad").exists()  # it is at home there
+    assert not (scene.root / ".holdfast/abroad").exists()  # its session began there
 
 
 def test_a_command_in_a_worktree_leases_what_it_writes_there(scene: Scene, feature: Path) -> None:

@@ -1,4 +1,4 @@
-"""Ledgers of earlier versions are read and gone on with: by commands, and by the hook."""
+"""Ledgers of earlier versions are read and continued: by commands, and by the hook."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ from holdfast import LockManager
 from holdfast.core.model import SECOND
 
 LEDGERS = sorted(FOLDER.glob("*.sql"))
-#: What an agent reads that is blocked.
+#: The message to a blocked agent.
 BLOCKED = "state=waiting_for_instruction"
-#: A session that the ledger has never heard of.
+#: A session of which the ledger has no record.
 NEW = "11111111-2222-4333-8444-555555555555"
 
 
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
-    """The repository of `ledger-0`, for whoever comes to it now, long after."""
+    """The repository of `ledger-0`, as an agent finds it now, long after."""
     made = Scene(furnished(tmp_path / "work"), monkeypatch)
     rebuilt(FOLDER / "ledger-0.sql", made.root / ".holdfast")
     yield made
@@ -64,7 +64,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
 
 @pytest.fixture
 def then(scene: Scene) -> Scene:
-    """The same at the moment at which it was written: its clock stands still."""
+    """The same at the moment at which the ledger was written: its clock does not move."""
     clock = clock_of_ledger_0()
     scene._clock = clock
     scene.monkeypatch.setattr("holdfast.manager.ledger.SystemClock", lambda: clock)
@@ -72,7 +72,7 @@ def then(scene: Scene) -> Scene:
 
 
 def hold(scene: Scene, *words: str, code: int = 0) -> str:
-    """What a command says to a person."""
+    """A command's output for a person."""
     done = subprocess.run(
         as_a_person(*COMMAND, *words), cwd=scene.root, env=environment(), text=True, timeout=60,
         capture_output=True, check=False,
@@ -82,7 +82,7 @@ def hold(scene: Scene, *words: str, code: int = 0) -> str:
 
 
 def owners(scene: Scene) -> dict[str, tuple[str, str]]:
-    """Who has which file: the session, and the sub-agent of it."""
+    """The owner of each file: its session, and its sub-agent."""
     with LockManager.open(scene.root) as manager:
         return {
             path: (grant.owner.session, grant.owner.agent)
@@ -92,12 +92,12 @@ def owners(scene: Scene) -> dict[str, tuple[str, str]]:
 
 
 def wait_until(scene: Scene, seconds: float) -> None:
-    """Let time pass until so long after the ledger began."""
+    """Move the clock to a time, in seconds after the ledger began."""
     scene.clock.advance(BEGAN / SECOND + seconds - scene.clock.read().wall / SECOND)
 
 
 def patch(agent: Agent, path: str) -> str:
-    """Why an agent of Codex may not change a file; if it may, it is."""
+    """Edit a file with Codex: the reason for a refusal, or "" once it is changed."""
     text = f"*** Begin Patch\n*** Update File: {path}\n@@\n-new\n+newer\n*** End Patch\n"
     why = refusal(agent.tell("PreToolUse-apply_patch", tool_input={"command": text}))
     if not why:
@@ -106,7 +106,7 @@ def patch(agent: Agent, path: str) -> str:
     return why
 
 
-# What is in it
+# The content
 
 
 @pytest.mark.parametrize("path", LEDGERS, ids=lambda path: path.stem)
@@ -145,7 +145,7 @@ def test_commands_read_it(scene: Scene, line: str) -> None:
     code = {"check app/x.py": 3, "doctor --json": 1}.get(line, 0)
     said = hold(scene, *line.split(), code=code)
     assert said
-    if line == "doctor --json":  # there are no hooks, which is all that is amiss
+    if line == "doctor --json":  # missing hooks are the only fault
         found = {(one["about"], one["check"]): one["state"] for one in json.loads(said)["findings"]}
         assert found["ledger", "reading"] == "held"
 
@@ -165,7 +165,7 @@ def test_status_shows_who_has_and_who_waits_for_what(scene: Scene) -> None:
         "lib/lee.py": (LEE, "", LEE.pid), "app/sue.py": (SUE, "", SUE.pid),
         "lib/sue.py": (SUE, "", SUE.pid),
     }  # fmt: skip
-    assert held == expected, "what was about to come free has come free since"
+    assert held == expected, "the idle agents' files have come free since"
     waits = {one["owner"]["session"]: one["write_paths"] for one in shown["waiting"]}
     assert waits[BOB] == ["app/x.py"]
     assert waits[COY] == ["app/cox.py"]
@@ -209,13 +209,13 @@ def test_the_log_tells_all_that_happened(scene: Scene) -> None:
 def test_a_blocked_agent_is_still_refused_until_a_person_lets_it_go_on(scene: Scene) -> None:
     dan, hal, other = (scene.in_processes(name) for name in (DAN, HAL, NEW))
     assert other.edit("free.py") == ""
-    assert other.edit("app/dan.py") == "", "who was blocked rests, and keeps nothing"
+    assert other.edit("app/dan.py") == "", "the idle agent that was blocked keeps nothing"
     said = dan.ask("app/kim.py")
     assert said["continue"] is False
     assert BLOCKED in refusal(said)
     assert "app/x.py" in refusal(said)
     assert BLOCKED in hal.edit("lib/hal.py", agent_id=CHILD_OF_HAL)
-    assert hal.edit("lib/hal.py") == "", "only its sub-agent is"
+    assert hal.edit("lib/hal.py") == "", "only its sub-agent was blocked"
     assert len(json.loads(hold(scene, "resume", "--json"))["resumed"]) == 2
     assert hold(scene, "blockers") == "no agent is blocked\n"
     assert dan.edit("lib/dan.py") == ""
@@ -249,7 +249,7 @@ def test_what_was_held_is_still_refused_to_others(scene: Scene) -> None:
     assert scene.in_processes(LEE).edit("lib/lee.py") == ""
 
 
-# Waiting, on the clock of the ledger
+# Waiting, on the ledger's clock
 
 
 def test_whoever_was_refused_is_refused_until_its_retry(then: Scene) -> None:
@@ -278,7 +278,7 @@ def test_a_retry_succeeds_when_the_owner_has_ended(then: Scene) -> None:
     coy = then.at_the_door(COY, "codex")
     assert "app/cox.py" in patch(coy, "app/cox.py")
     then.at_the_door(COX, "codex").tell("SessionEnd")
-    assert "app/cox.py" in then.at_the_door(NEW).edit("app/cox.py"), "it is kept for another"
+    assert "app/cox.py" in then.at_the_door(NEW).edit("app/cox.py"), "it is reserved for another"
     wait_until(then, RETRY_SECONDS)
     assert patch(coy, "app/cox.py") == ""
     assert owners(then)["app/cox.py"] == (COY, "")
@@ -301,10 +301,10 @@ def test_a_lease_ends_with_the_process_of_its_owner(then: Scene) -> None:
     other = then.at_the_door(NEW)
     let_die(then.monkeypatch, LEE)
     assert other.edit("lib/lee.py") == ""
-    assert "app/fay.py" in other.edit("app/fay.py"), "which people were shown by the same name"
+    assert "app/fay.py" in other.edit("app/fay.py"), "FAY lives, under the same displayed name"
 
 
-# Rest
+# Idle agents
 
 
 def test_what_a_resting_agent_has_comes_free_after_30_seconds(then: Scene) -> None:
@@ -313,7 +313,7 @@ def test_what_a_resting_agent_has_comes_free_after_30_seconds(then: Scene) -> No
     wait_until(then, 241)
     other = then.at_the_door("22222222-2222-4333-8444-555555555555")
     assert owners(then).get("app/fay.py") != (FAY, "")
-    assert "lib/lee.py" in other.edit("lib/lee.py"), "its owner does not rest"
+    assert "lib/lee.py" in other.edit("lib/lee.py"), "its owner is not idle"
 
 
 def test_one_that_goes_on_in_time_keeps_it(then: Scene) -> None:
