@@ -1,4 +1,4 @@
-"""The shell guard before a command: what it plainly writes, and what always passes.
+"""The shell guard before a command: its plain writes, and the lines that always pass.
 
 Real git repositories, real commands, two or three agents.
 """
@@ -30,7 +30,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
     made.close()
 
 
-# What is plainly written
+# Plain writes
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_names_that_cannot_be_leased_pass(shop: Shop) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "git stash",  # a verb on the whole tree
+        "git stash",  # a verb for the whole tree
         "echo x > app/z.py",  # a file that is free
         "echo x > /tmp/holdfast-elsewhere",  # a file that needs no lease
         "sed -i s/x/y/ lib/y.py",
@@ -219,7 +219,7 @@ def blocked(shop: Shop) -> Worker:
 @pytest.mark.parametrize(
     ("command", "own"),
     [
-        ("holdfast status | sort -o app/x.py", False),  # it can write what it shows
+        ("holdfast status | sort -o app/x.py", False),  # less can write what it shows
         ("holdfast log | less -o app/x.py", False),
         ("holdfast status", True),
         ("holdfast undo abc && holdfast status 2>&1 | head -5", True),
@@ -281,7 +281,7 @@ def test_settings_with_our_hooks_are_kept_from_agents(shop: Shop, file: str, com
     settings = shop.root / file
     settings.parent.mkdir()
     settings.write_text('{"permissions": {}}')
-    assert ann.ask(command).kind != "deny"  # without our hook it is a file like any other
+    assert ann.ask(command).kind != "deny"  # without our hook it is an ordinary file
     settings.write_text(json.dumps({"hooks": {"PreToolUse": [OUR_GROUP]}}))
     assert ann.ask(command).kind == "deny"
 
@@ -453,5 +453,5 @@ def _took(action: object) -> float:
     return time.perf_counter() - begun
 
 
-#: Others may be using the machine.
+#: Other processes may be using the machine.
 SLACK = 3

@@ -1,4 +1,4 @@
-"""Agents at work in several repositories: each file is leased in its own one, all or nothing.
+"""Agents working in several repositories: each file is leased in its own one, all or nothing.
 
 Through the door, as the clients' hooks come in, in real git repositories.
 """
@@ -96,7 +96,7 @@ def test_all_or_nothing_over_both(here: Path, there: Path, bob: Session, how: st
         patch = f"*** Begin Patch\n{changes}*** End Patch\n"
         said = refusal(ann.tool("PreToolUse", "apply_patch", {"command": patch}))
     assert called(there, "bob") in said
-    assert owners(here) == {"app/x.py": "codex:ann"}  # what it had before; lib/y.py is free again
+    assert owners(here) == {"app/x.py": "codex:ann"}  # its earlier lease; lib/y.py is free
     assert kept_files.all_running(str(here)) == []
     assert list((here / ".holdfast/busy").iterdir()) == []
 
@@ -104,7 +104,7 @@ def test_all_or_nothing_over_both(here: Path, there: Path, bob: Session, how: st
 def test_if_one_ledger_refuses_nothing_is_taken_in_the_other(
     here: Path, there: Path, ann: Session, tmp_path: Path
 ) -> None:
-    zed = gated(tmp_path / "zed")  # asked after `there`
+    zed = gated(tmp_path / "zed")  # checked after `there`
     cid = Session("cid", zed)
     cid.write(zed / "app/x.py", "cid\n")
     assert ann.ask("echo > ../there/app/x.py; echo > ../zed/app/x.py")
@@ -137,7 +137,7 @@ def test_a_program_that_is_sent_elsewhere_is_watched_there(
         assert f"app/x.py ({called(there, 'bob')})" in told, command
         assert "holdfast undo" in context(
             bob.tool("PreToolUse", "Bash", {"command": "ls"})
-        )  # as its owner reads it
+        )  # also reported to the owner
 
 
 def test_a_file_that_a_program_changed_elsewhere_is_reported_and_free(
@@ -160,7 +160,7 @@ def test_undo_names_the_repository(there: Path, ann: Session, bob: Session) -> N
     assert (there / "app/x.py").read_text() == "bob\n"
 
 
-# The life of leases elsewhere
+# The life of leases in other repositories
 
 
 def held_until(root: Path) -> list[bool]:
@@ -202,7 +202,7 @@ def test_a_stop_starts_the_timer_elsewhere_and_a_prompt_ends_it(there: Path, ann
 
 
 def retry_is_due(root: Path, session: Session) -> None:
-    """Let the time of an agent's one retry come."""
+    """Let an agent's one retry come due."""
     with LockManager.open(root) as manager:
         key = agent_key(session.client, session.name)
         (event,) = transactions.notes(manager, f"gate:{key}:retry:")
@@ -215,7 +215,7 @@ BLOCKED = "waiting for instruction"
 
 
 def blocked_in(root: Path, session: Session) -> None:
-    """Let the retry of an agent fail in a repository that no other agent uses any more."""
+    """Let an agent's retry fail in a repository that no other agent uses any more."""
     cid = Session("cid", root)
     assert cid.write(root / "app/x.py") == ""
     assert session.write(root / "app/x.py")
@@ -253,7 +253,7 @@ def test_seed002_13_an_agent_that_is_blocked_elsewhere_writes_nothing_at_home(
     tool = "Agent" if client == "claude" else "spawn_agent"
     assert BLOCKED in refusal(ann.tool("PreToolUse", tool, {}))
     assert list(owners(here)) == ["lib/y.py"]
-    # its sub-agents are agents of their own, also if they were never there
+    # its sub-agents are agents of their own, even if they have never worked there
     fields = {"file_path": str(here / "lib/z.py"), "content": "x"}
     patch = f"*** Begin Patch\n*** Add File: {here}/lib/z.py\n+x\n*** End Patch\n"
     tools = {"claude": ("Write", fields), "codex": ("apply_patch", {"command": patch})}

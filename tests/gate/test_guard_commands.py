@@ -1,6 +1,6 @@
-"""Commands that agents type all day, run twice: once without a gate, to see what they really do,
+"""Commands that agents type all day, run twice: once without a gate, to learn their real effects,
 and once through the door while another agent holds files. So both a needless refusal and unreported
-damage are noticed.
+damage are detected.
 
 Real git, real shells, two agents.
 """
@@ -40,7 +40,7 @@ HELD = ("src/a.py", "docs/guide.md", "my file.txt", "new one.py")
 PASSED, REFUSED, DAMAGED = "passed", "refused", "damaged"
 
 COMMANDS = [
-    # plainly written
+    # plain writes
     ("cat > src/b.py <<'EOF'\nnew\nEOF", PASSED),
     ("cat > src/a.py <<'EOF'\nnew\nEOF", REFUSED),
     ("echo hi | tee src/b.py src/new.py > /dev/null", PASSED),
@@ -66,7 +66,7 @@ COMMANDS = [
     ("rm -rf dist && mkdir dist && echo x > dist/o.js", PASSED),
     ("echo x > 'new one.py'", REFUSED),
     ("find . -name '*.md' | xargs grep -l foo; cat src/a.py | wc -l", PASSED),
-    # programs, and words that are known only when the line runs
+    # programs, and arguments that are known only when the line runs
     ("make", PASSED),
     ("make fmt", DAMAGED),
     ("python3 swap.py src/b.py", PASSED),
@@ -90,7 +90,7 @@ COMMANDS = [
     ("git clean -qfd", REFUSED),
     ("git -c rebase.autoStash=true rebase -q other", REFUSED),
 ]  # fmt: skip
-#: What another agent adds to each of its files.
+#: Added by the other agent to each of its files.
 ANNS = "# ann foo\n"
 #: Refused although the files end up unchanged: they are missing for a moment.
 FOR_A_MOMENT = ("autoStash",)
@@ -121,7 +121,7 @@ def look(root: Path) -> dict[str, bytes]:
 
 
 def ann_writes(root: Path) -> dict[str, str]:
-    """Let the other agent work; the content of its files then."""
+    """Let the other agent work; the content of its files afterwards."""
     ann = Session("ann", root)
     for name in HELD:
         text = (root / name).read_text() if (root / name).exists() else ""
@@ -147,7 +147,7 @@ def really_changed(template: Path, root: Path, command: str) -> tuple[set[str], 
 
 
 def with_a_gate(template: Path, root: Path, command: str) -> str:
-    """How a command ends while another agent holds files."""
+    """The outcome of a command while another agent holds files."""
     return outcome(said_with_a_gate(template, root, command))
 
 
@@ -156,8 +156,8 @@ def outcome(told: str) -> str:
 
 
 def said_with_a_gate(template: Path, root: Path, command: str) -> str:
-    """What an agent is told around a command while another holds files. Those end up unchanged, if
-    necessary by undoing the damage."""
+    """The report to an agent on its command while another agent holds files. Those end up
+    unchanged, if necessary because the damage is undone."""
     shutil.copytree(template, root, symlinks=True)
     kept = ann_writes(root)
     settled(root / "new one.py")
@@ -185,8 +185,8 @@ def test_no_refusal_is_needless_and_no_damage_is_missed(
 
 
 def assert_accounted_for(root: Path, changed: set[str], told: str) -> None:
-    """An uncommitted file is leased to its agent if the line plainly writes it, else it is reported
-    and free; no temporary file is leased."""
+    """An uncommitted file is leased to its agent if the line plainly writes it; otherwise it is
+    reported and left free. No temporary file is leased."""
     dirty = sh(root, "git -c core.quotePath=false status --porcelain -uall --no-renames")
     fresh = {line[3:].strip('"') for line in dirty.splitlines()} & changed - set(HELD)
     mine = {path for path, owner in owners(root).items() if owner == "claude:bob"}

@@ -1,4 +1,4 @@
-"""Damage by commands: found, told to both sides, undone.
+"""Damage by commands: detected, reported to both sides, undone.
 
 Real git repositories, real commands, two or three agents.
 """
@@ -49,7 +49,7 @@ def test_damage_is_found_told_to_both_and_undone(shop: Shop) -> None:
     told = ann.pending()
     assert "claude:bob" in told
     assert f"holdfast undo {id}" in told
-    assert ann.pending() == ""  # told once
+    assert ann.pending() == ""  # reported once
     assert bob.pending() == ""
     done = guard.undo(shop.manager, id)
     assert done.restored == ("app/x.py",)
@@ -69,7 +69,7 @@ def test_a_message_that_a_killed_hook_owed_is_sent_by_the_next(shop: Shop) -> No
     ann, bob = shop.worker("ann"), shop.worker("bob")
     ann.write("app/x.py", "ann's work\n")
     id = hurt_by(shop, bob)
-    guard.pending(shop.manager, ann.gate())  # and nothing was decided
+    guard.pending(shop.manager, ann.gate())  # killed before the message was sent
     assert f"holdfast undo {id}" in ann.pending()
     assert ann.pending() == ""
 
@@ -136,7 +136,7 @@ def test_a_file_that_has_changed_again_is_not_undone(shop: Shop) -> None:
     assert done.restored == ("app/z.py",)
     assert done.left == (("app/x.py", "it has changed again since"),)
     assert text(shop, "app/x.py") == "ann again\n"
-    assert guard.undo(shop.manager, id).restored == ()  # the rest can be tried again
+    assert guard.undo(shop.manager, id).restored == ()  # a further undo may be attempted
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_a_change_to_a_file_that_came_free_is_no_damage(shop: Shop) -> None:
     assert shop.events("damage", "damage_to_be_told") == []
     assert not any(
         Path(edit_marks.guard_path(str(shop.root), "undo")).iterdir()
-    )  # nothing is kept for it
+    )  # no content is kept for it
 
 
 def test_a_file_that_was_only_touched_is_not_damaged(shop: Shop) -> None:

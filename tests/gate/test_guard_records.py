@@ -1,4 +1,4 @@
-"""The guard's records in the ledger: versions, owners by key, and one decision for each end of a
+"""The guard's records in the ledger: versions, owners by key, and one transaction for each end of a
 command."""
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def test_a_message_that_only_a_newer_version_can_read_stops_no_agent(shop: Shop)
     assert [one.data["id"] for one in transactions.notes(shop.manager, told_name(ANN))] == ["1"]
 
 
-# Whose it is
+# The agent of a record
 
 
 class Namesake(Worker):
@@ -177,7 +177,7 @@ def test_nobody_is_blamed_for_what_a_person_saved_meanwhile(shop: Shop) -> None:
     assert (shop.root / "app/x.py").read_text() == "ann\n"
 
 
-# One decision
+# One transaction
 
 
 @pytest.fixture
@@ -249,7 +249,7 @@ def test_several_commands_whose_ends_were_not_reported_are_one_decision(
     decisions.clear()
     assert bob.pending().count("While your command ran") == 2
     assert ann.pending().count("While claude:bob ran") == 2
-    assert decisions == ["decided", "decided"]  # one for each agent that is told
+    assert decisions == ["decided", "decided"]  # one for each agent that gets a report
 
 
 def test_a_change_that_is_no_longer_damage_is_not_recorded(shop: Shop) -> None:

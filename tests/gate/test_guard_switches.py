@@ -1,4 +1,4 @@
-"""Files that switch the gate off: an agent may change the rest of them, a person everything.
+"""Files that switch the gate off: an agent may change the other parts, a person everything.
 
 Through the door, as the clients' hooks come in, with the hooks that `init` really writes.
 """
@@ -24,7 +24,7 @@ HOOKS = ".codex/hooks.json"
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The repository that every test copies; none works in it."""
+    """The repository that every test copies; no test works in it."""
     folder = tmp_path_factory.mktemp("model")
     root = gated(folder / "work")
     (root / "holdfast.toml").unlink()
@@ -56,7 +56,7 @@ def cid(root: Path) -> Session:
 
 
 def edit(session: Session, name: str, old: str, new: str, **more: Any) -> str:
-    """Why a replacement in a file is refused; empty if it may be made."""
+    """The reason why a replacement in a file is refused; empty if it is allowed."""
     if session.client == "codex":
         lines = [f"-{line}\n" for line in old.splitlines()]
         lines += [f"+{line}\n" for line in new.splitlines()]
@@ -98,7 +98,7 @@ def test_an_edit_that_removes_our_hooks_is_refused(ann: Session, root: Path) -> 
     assert write(ann, LOCAL, {"permissions": {}})
     assert ann.write(
         root / LOCAL, before.replace("{", "{ // mine\n", 1)
-    )  # the file would not be read
+    )  # the client would not read the file
     assert edit(ann, LOCAL, "hook.py", "nothing.py", replace_all=True)
     assert edit(ann, LOCAL, "Write|", "")
     assert edit(ann, LOCAL, '"timeout": 240', '"timeout": 1')
@@ -116,7 +116,7 @@ def test_all_hooks_cannot_be_switched_off_in_the_other_file_either(
 ) -> None:
     assert "switch off all hooks" in write(ann, ".claude/settings.json", {"disableAllHooks": True})
     assert write(ann, ".claude/settings.json", {"disableAllHooks": False, "model": "x"}) == ""
-    (root / ".claude/settings.json").write_text('{"disableAllHooks": true}')  # by a person
+    (root / ".claude/settings.json").write_text('{"disableAllHooks": true}')  # written by a person
     assert write(ann, ".claude/settings.json", {"disableAllHooks": True, "model": "y"}) == ""
 
 
@@ -144,7 +144,7 @@ def test_codex_features_can_be_set_but_not_this_one(cid: Session, root: Path) ->
     assert "edit tool" in cid.ask(f"sed -i s/web/hooks/ {config}")
 
 
-# Our own
+# Our own files
 
 
 @pytest.mark.parametrize("client", ["claude", "codex"])
@@ -219,7 +219,7 @@ def test_a_file_of_settings_that_another_agent_holds_is_refused_as_such(
     assert called(root, "ann") in cid.write(root / LOCAL, (root / LOCAL).read_text())
 
 
-# What a patch makes of a text
+# The result of a patch
 
 
 OLD = "one\ntwo\nthree\nfour\n"
@@ -262,7 +262,7 @@ def test_in_a_linked_worktree_the_same_files_are_kept(root: Path) -> None:
         subprocess.run([*git, *words], cwd=root, env=ENV, check=True, capture_output=True)
     assert (feature / HOOKS).read_text() == (
         root / HOOKS
-    ).read_text()  # git's hook has put it there
+    ).read_text()  # git's hook has created it there
     cid = Session("cid", feature, "codex")
     assert "hooks" in write(cid, HOOKS, {})
     ann = Session("ann", feature)

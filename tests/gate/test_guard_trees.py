@@ -25,7 +25,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
     made.close()
 
 
-# Verbs on the whole tree
+# Verbs for the whole tree
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_verb_that_would_lose_anothers_changes_is_refused(shop: Shop, command:
 )  # fmt: skip
 def test_with_only_ones_own_changes_it_passes(shop: Shop, command: str) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
-    ann.edit("app/x.py", write=None)  # held, but as it was committed
+    ann.edit("app/x.py", write=None)  # held, but as committed
     bob.write("lib/y.py", "bob\n")
     assert bob.run(command).kind == "quiet"
 
@@ -69,10 +69,10 @@ def test_with_only_ones_own_changes_it_passes(shop: Shop, command: str) -> None:
                                      "git restore -s other ."])  # fmt: skip
 def test_another_branch_is_refused_only_for_files_that_differ(shop: Shop, command: str) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
-    ann.edit("lib/y.py", write=None)  # it differs on the branch
+    ann.edit("lib/y.py", write=None)  # differs on the branch
     assert bob.ask(command).kind == "deny"
     ann.gate().end_session()
-    ann.edit("app/x.py", "README.md", write=None)  # these do not
+    ann.edit("app/x.py", "README.md", write=None)  # these do not differ
     assert bob.run(command).kind == "quiet"
 
 
@@ -177,7 +177,7 @@ def test_pull_is_refused_only_if_what_comes_is_known_and_held(shop: Shop, tmp_pa
 def test_autostash_is_stash(shop: Shop) -> None:
     ann, bob = shop.worker("ann"), shop.worker("bob")
     ann.write("app/x.py", "ann\n")
-    assert bob.ask("git rebase other").kind == "quiet"  # git itself will not, with dirty files
+    assert bob.ask("git rebase other").kind == "quiet"  # git itself refuses, with dirty files
     assert bob.ask("git rebase --autostash other").kind == "deny"
     sh(shop.root, "git config rebase.autoStash true")
     assert bob.ask("git rebase other").kind == "deny"

@@ -29,7 +29,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
     made.close()
 
 
-#: A program that changes so many new files.
+#: A program that changes this many new files.
 MANY = 'python3 -c \'import os; os.mkdir("v"); [open(f"v/{{i}}", "w") for i in range({})]\''
 
 
@@ -62,8 +62,8 @@ def test_many_files_are_one_line(shop: Shop) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        sneaky("app/x.py"),  # what it holds itself
-        "echo plain > app/z.py; make -v",  # what its line plainly writes
+        sneaky("app/x.py"),  # a file that it holds
+        "echo plain > app/z.py; make -v",  # a file that its line plainly writes
         "make -v; touch lib/y.py",
         "make -v",  # nothing
     ],
@@ -121,7 +121,7 @@ def test_a_file_is_not_reported_again_for_a_while(
     assert ann.run(sneaky("app/x.py")).context == ""
     told = ann.run(f"{sneaky('app/x.py')}; {sneaky('app/z.py')}").context
     assert "1 unleased file changed: app/z.py." in told
-    assert "app/x.py" in bob.run(sneaky("app/x.py")).context  # it was not reported to another agent
+    assert "app/x.py" in bob.run(sneaky("app/x.py")).context  # not yet reported to this agent
     monkeypatch.setattr(unclaimed_changes, "AGAIN_SECONDS", -1)
     assert "app/x.py" in ann.run(sneaky("app/x.py")).context
 
@@ -177,7 +177,7 @@ class World:
         return made
 
     def shell(self, agent: InProcesses, name: str, command: str) -> str:
-        """What an agent is told before its command, or after it."""
+        """The context that an agent gets before its command, or after it."""
         said: dict[str, Any] = agent.tell(name, tool_input={"command": command})
         assert not refusal(said)
         return str(said.get("hookSpecificOutput", {}).get("additionalContext", ""))

@@ -1,6 +1,6 @@
 """Commands whose end is not reported immediately: in the background, interrupted, typed into.
 
-Through the door, as the clients' hooks come in. The test plays the part of what runs on.
+Through the door, as the clients' hooks come in. The test acts for the process that keeps running.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def ann(root: Path) -> Session:
 
 
 def start(session: Session, command: str, *, background: bool = False) -> dict[str, Any]:
-    """Begin a command; if in the background, its client immediately reports that it was started."""
+    """Start a command; if in the background, its client immediately reports that it was started."""
     fields = {"command": command, "run_in_background": background}
     assert session.tool("PreToolUse", "Bash", fields) == {}
     if background:
@@ -59,7 +59,7 @@ def test_effects_of_a_background_command_are_found_when_the_agent_rests(
     said = bob.tell("Stop", background_tasks=[])
     (id,) = damage(root)
     assert id in said["systemMessage"]
-    assert "hookSpecificOutput" not in said  # at a stop, a context would make the agent go on
+    assert "hookSpecificOutput" not in said  # at a stop, a context would resume the agent
     told = context(bob.tell("UserPromptSubmit", prompt="go on"))
     assert "your command ran, files that others hold were changed" in told
     assert f"app/x.py ({called(root, 'ann')})" in told
@@ -87,7 +87,7 @@ def test_text_typed_into_a_running_program_of_codex_is_seen_at_its_end_or_at_the
     for end in ("PostToolUse", "Stop"):
         bob = Session(f"bob-{end}", root, "codex")
         fields = start(bob, "bash")
-        sh(root, f"echo typed {end} > app/x.py")  # no hook is called for write_stdin
+        sh(root, f"echo typed {end} > app/x.py")  # the client calls no hook for write_stdin
         before = len(damage(root))
         bob.tool(end, "Bash", fields) if end == "PostToolUse" else bob.tell(end)
         assert len(damage(root)) == before + 1

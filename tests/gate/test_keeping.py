@@ -1,4 +1,4 @@
-"""The keeper: leases of a client that others cannot judge last as long as it does."""
+"""The keeper: leases last as long as their client, even where others cannot tell if it lives."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SECONDS = 2.0
 def until(condition: Callable[[], object], seconds: float = 20) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
+        assert time.monotonic() < deadline, "the condition was not met in time"
         time.sleep(0.005)
 
 
@@ -73,7 +73,7 @@ class Bench:
         ttl: float | None = None,
         marks: tuple[str, ...] = (),
     ) -> str:
-        """A lease of the gate, to which somebody gave an end."""
+        """A lease of the gate with an expiry, as another process would have set it."""
         with LockManager.open(self.root) as manager:
             owner = Holder(id=key[-8:], key=key, witness=self.client, marks=marks)
             grant = manager.acquire(holder=owner, write_paths=[path], ttl=ttl)
@@ -109,7 +109,7 @@ class Bench:
             ]
 
     def reaped(self, id: str) -> object:
-        """Why a lease was cleared away."""
+        """Why a lease was reaped."""
         with LockManager.open(self.root) as manager:
             (event,) = (one for one in manager.events() if one.type == events.LOCK_REAPED)
             assert event.data["grant"] == id
@@ -119,7 +119,7 @@ class Bench:
         return witness_of(pid) is None
 
     def waits(self, pid: int) -> bool:
-        """Whether a keeper has nothing open but what it waits for."""
+        """Whether a keeper has only the descriptors open on which it waits."""
         found = set()
         for name in os.listdir(f"/proc/{pid}/fd"):
             try:
@@ -204,7 +204,7 @@ def test_it_ends_when_nothing_is_left_to_keep(bench: Bench) -> None:
     with LockManager.open(bench.root) as manager:
         manager.release(lease)
         time.sleep(2 * SECONDS)
-        assert not bench.has_ended(keeper), "a lease without an end may be given one"
+        assert not bench.has_ended(keeper), "another process may yet set its expiry"
         manager.release(for_life)
     until(lambda: bench.has_ended(keeper))
     assert bench.files == []
@@ -238,7 +238,7 @@ def test_it_ends_when_the_ledger_is_gone_and_makes_no_new_one(bench: Bench) -> N
 def test_there_is_one_for_each_session(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.lease("a")
     with monkeypatch.context() as patch:
-        patch.setattr(side_process.Place, "is_taken", lambda _: False)  # all are started at once
+        patch.setattr(side_process.Place, "is_taken", lambda _: False)  # all start at the same time
         started = [bench.start() for _ in range(5)]
     assert all(started)
     until(lambda: sum(not bench.has_ended(pid) for pid in started) == 1)
@@ -273,7 +273,7 @@ def test_the_sessions_leases_elsewhere_end_with_its_client(bench: Bench) -> None
     until(lambda: bench.files)
     bench.kill(here)
     until(lambda: bench.has_ended(keeper))
-    assert bench.is_held(elsewhere), "nobody here can tell"
+    assert bench.is_held(elsewhere), "a keeper here cannot tell"
 
 
 def test_nothing_is_kept_for_a_client_that_is_gone_or_another(bench: Bench) -> None:
@@ -300,7 +300,7 @@ def test_between_renewals_it_touches_nothing_of_the_repository_or_of_the_hook(
     finally:
         os.close(writer)
     until(lambda: bench.files and bench.waits(keeper))
-    assert os.read(reader, 1) == b""  # whoever waits for the hook's end does not wait for it
+    assert os.read(reader, 1) == b""  # a reader of the hook's output does not wait for it
     os.close(reader)
     proc = f"/proc/{keeper}"
     assert os.readlink(f"{proc}/cwd") == "/"

@@ -1,4 +1,4 @@
-"""What agents are called: unique in a ledger, and so that a person finds the window."""
+"""Names of agents: unique in a ledger, and such that a person finds the window."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from holdfast.gate.rulebook import agent_records
 from holdfast.manager import transactions
 from stage import Stage
 
-#: Two sessions that began in the same minute, as Codex calls them.
+#: Two sessions that began in the same minute, with ids as Codex makes them.
 ONE = "019a1b2c-3d4e-7f00-8000-5a5a5a5a5a01"
 TWO = "019a1b2c-3d4e-7f11-8111-6b6b6b6b6b02"
 
 
 class Book:
-    """A ledger, and agents that it hears of."""
+    """A ledger, and the agents in it."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
@@ -60,7 +60,7 @@ class Book:
         return LeaseGate(self.stage.manager, holder, Settings(), place=lambda: place)
 
     def meet(self, session: str, agent: str = "", **more: Any) -> str:
-        """Something happens to an agent; what it is called from then on."""
+        """Handle an event of an agent; its name from then on."""
         gate = self.gate(session, agent, **more)
         gate.live_on()
         return self.called(session, agent, more.get("client", "codex"))
@@ -88,7 +88,7 @@ def book(repository: Path) -> Iterator[Book]:
     stage.close()
 
 
-# Chosen
+# Names that Holdfast chooses
 
 
 def test_a_name_is_the_client_the_place_and_the_end_of_the_id(book: Book) -> None:
@@ -108,7 +108,7 @@ def test_ids_that_differ_only_at_the_front_grow_until_they_differ(book: Book) ->
     assert book.meet("c-same-end") == "codex@pts/3:ameend"
     assert book.meet("d-same-end") == "codex@pts/3:sameend"
     assert book.meet("e-same-end") == "codex@pts/3:esameend"
-    assert book.meet("a-same-end") == "codex@pts/3:eend", "a name is kept"
+    assert book.meet("a-same-end") == "codex@pts/3:eend", "an agent keeps its name"
 
 
 def test_where_the_whole_id_is_no_help_a_number_is(book: Book) -> None:
@@ -143,7 +143,7 @@ def test_a_session_whose_sub_agent_came_first_has_the_name_that_that_begins_with
     book: Book,
 ) -> None:
     assert book.meet("a-same-end", "kid") == "codex@pts/3:eend/kid"
-    assert book.meet("b-same-end") == "codex@pts/3:meend", "it is not to be had any more"
+    assert book.meet("b-same-end") == "codex@pts/3:meend", "the name is taken"
     assert book.meet("a-same-end") == "codex@pts/3:eend"
 
 
@@ -159,14 +159,14 @@ def test_what_goes_up_from_a_sub_agent_goes_to_the_name_that_its_own_begins_with
     assert book.meet(ONE) == "codex@pts/3:5a01"
 
 
-# Kept
+# Names that are kept
 
 
 def test_the_name_of_a_session_that_ended_is_given_to_nobody_else(book: Book) -> None:
     first = book.meet("a-same-end")
     book.gate("a-same-end").end_session()
     assert book.meet("b-same-end") != first
-    assert book.meet("a-same-end") == first, "but to itself, if it goes on"
+    assert book.meet("a-same-end") == first, "an agent that continues keeps its name"
 
 
 def test_the_name_of_a_sub_agent_that_ended_is_given_to_nobody_else(book: Book) -> None:
@@ -196,7 +196,7 @@ def test_a_name_does_not_follow_a_terminal_that_nobody_went_to(book: Book) -> No
     assert book.meet(ONE) == book.meet(ONE, place="pts/9") == "codex@pts/3:5a01"
 
 
-# Named by a person
+# Agents that a person names
 
 
 def test_one_that_is_blocked_can_be_resumed_by_a_name_that_it_had(
@@ -228,7 +228,7 @@ def test_a_name_that_two_had_before_names_were_unique_resumes_neither(book: Book
         one["agent_key"] for one in blocked_agents.resume(manager, "ann", agent=keys[1])
     ] == keys[1:]
     resumed = blocked_agents.resume(manager, "ann", agent="codex:019a1b2c")
-    assert [one["agent_key"] for one in resumed] == keys[:1], "now it is only one"
+    assert [one["agent_key"] for one in resumed] == keys[:1], "only one match is left"
 
 
 # At the command line
@@ -242,14 +242,14 @@ def test_at_the_command_line_an_agent_has_the_name_that_the_ledger_knows(book: B
     assert agent_lookup.known_as(book.stage.manager, typed).id == name
     head = book.head
     assert agent_lookup.introduced(book.stage.manager, typed).id == name
-    assert book.head == head, "there was nothing to write"
+    assert book.head == head, "introducing a known agent writes nothing"
 
 
 def test_one_of_whom_the_ledger_has_not_heard_gets_a_name_that_stays_its_own(book: Book) -> None:
     key = agent_key("codex", "a-same-end")
     typed = Holder(id="codex:a-same-end", key=key, client="codex", session="a-same-end")
     first = agent_lookup.known_as(book.stage.manager, typed)
-    assert book.owner(first.id) == "", "to look changes nothing"
+    assert book.owner(first.id) == "", "a lookup writes nothing"
     assert agent_lookup.introduced(book.stage.manager, typed) == first
     assert book.owner(first.id) == key
     place = first.id.partition("@")[2].partition(":")[0]
@@ -274,7 +274,7 @@ def repo(tmp_path: Path) -> Iterator[Repo]:
 
 
 def edit(actor: Actor, path: str, at: str = "") -> dict[str, Any]:
-    """What the hook says to an edit of an agent that is in a folder of the repository."""
+    """The hook's answer to an edit of an agent whose cwd is a folder of the repository."""
     text = f"*** Begin Patch\n*** Add File: {actor.repo.root}/{path}\n+x\n*** End Patch\n"
     tools: dict[str, tuple[str, dict[str, str]]] = {
         "codex": ("apply_patch", {"command": text}),
@@ -305,7 +305,7 @@ def person(repo: Repo, *words: str) -> Done:
 
 
 def names(repo: Repo) -> dict[str, str]:
-    """What the sessions that have been here are called."""
+    """The names of the sessions in the ledger."""
     with LockManager.open(repo.root) as manager:
         return {one.session: one.shown for one in transactions.look(manager, agent_records.present)}
 
@@ -358,7 +358,7 @@ def test_what_an_agent_locks_by_a_command_is_under_the_name_of_its_edits(repo: R
 
 @LINUX_ONLY
 def test_two_sessions_of_the_same_minute_are_two_agents_everywhere(repo: Repo) -> None:
-    """They are refused, listed, blocked and resumed each by a name of its own."""
+    """They are refused, listed, blocked and resumed each by its own name."""
     repo.start("a.py", "b.py")
     (repo.root / "holdfast.toml").write_text("[gate]\nretry_seconds = 0.01\nhold_seconds = 0\n")
     holder = repo.actor("claude", "aaaa-owner")
@@ -386,7 +386,7 @@ def test_two_sessions_of_the_same_minute_are_two_agents_everywhere(repo: Repo) -
     assert [one["session"] for one in json.loads(done.said)["resumed"]] == [TWO]
     left = json.loads(person(repo, "blockers", "--json").said)["blockers"]
     assert [one["session"] for one in left] == [ONE]
-    assert "waiting for instruction" in refusal(edit(one, "b.py")), "it is blocked still"
+    assert "waiting for instruction" in refusal(edit(one, "b.py")), "ONE is still blocked"
     done = person(repo, "resume", agent_key("codex", ONE), "--json")
     assert [one["agent"] for one in json.loads(done.said)["resumed"]] == [shown[ONE]]
     log = [json.loads(line) for line in person(repo, "log", "--json").said.splitlines()]

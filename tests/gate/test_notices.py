@@ -1,4 +1,4 @@
-"""People hear, by a command of their own, that an agent is blocked, free to go on, or resumed."""
+"""People are notified, by a command of their own, that an agent is blocked, free or resumed."""
 
 from __future__ import annotations
 
@@ -27,32 +27,32 @@ pytestmark = LINUX_ONLY
 
 FILE = "app/x.rb"
 HEARD = "heard"
-#: A command that writes down what it is told.
+#: A command that records its notice.
 NOTIFY = ("sh", "-c", f'echo "$HOLDFAST_NOTICE $HOLDFAST_FILE" >> {HEARD}', "notify")
-#: Long enough for whatever would be told wrongly.
+#: Long enough for any wrong notice to arrive.
 QUIET_SECONDS = 1.5
-#: How soon people hear, on a machine that has other things to do.
+#: The time within which people are notified, on a busy machine.
 SOON_SECONDS = 8.0
 
 ANN, BOB, CID = "ann-session", "bob-session", "cid-session"
 
 
 class Desk(Scene):
-    """A repository where people hear what happens to its agents."""
+    """A repository whose user is notified of its agents."""
 
     def __init__(self, repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__(repository.root, monkeypatch)
         self.repository = repository
 
     def settle(self, **gate: object) -> None:
-        """The settings; a retry is due at once, and no call is held open."""
+        """Write the settings: a retry is due almost immediately, and no call is held open."""
         words = ", ".join(f"'{word}'" for word in NOTIFY)
         rows = {"retry_seconds": 0.05, "hold_seconds": 0, **gate}
         lines = [f"notify = [{words}]", "[gate]", *(f"{key} = {rows[key]}" for key in rows)]
         (self.root / "holdfast.toml").write_text("\n".join(lines) + "\n")
 
     def blocked(self) -> tuple[InProcesses, InProcesses]:
-        """Ann has a file, and bob is blocked by that."""
+        """Let ann have a file, and bob be blocked by it."""
         ann, bob = self.in_processes(ANN), self.in_processes(BOB)
         assert ann.edit(FILE) == ""
         self.block(bob)
@@ -60,7 +60,7 @@ class Desk(Scene):
         return ann, bob
 
     def block(self, agent: InProcesses, file: str = FILE) -> None:
-        """An agent asks twice for what another has."""
+        """Let an agent ask twice for a file that another has."""
         assert refusal(agent.ask(file))
         time.sleep(0.1)
         assert "waiting_for_instruction" in str(agent.ask(file))
@@ -73,18 +73,18 @@ class Desk(Scene):
         return [line.split()[0] for line in lines]
 
     def hears(self, *words: str) -> None:
-        """People hear this soon, and nothing else."""
+        """People get these notices soon, and no other."""
         until(lambda: len(self.heard()) >= len(words), f"people hear {words}", SOON_SECONDS)
         assert self.heard() == list(words)
 
     def hears_only(self, *words: str) -> None:
-        """The same, and nothing more in a while."""
+        """The same, and no further notice in a while."""
         self.hears(*words)
         time.sleep(QUIET_SECONDS)
         assert self.heard() == list(words)
 
     def lookouts(self) -> list[int]:
-        """The processes that look out here."""
+        """The lookout processes of this repository."""
         found = []
         for name in os.listdir("/proc"):
             try:
@@ -96,7 +96,7 @@ class Desk(Scene):
         return found
 
     def lookout(self) -> int:
-        """The one that has its place."""
+        """The lookout that has taken its place."""
         until(lambda: self.place.exists() and self.place.read_text(), "it has its place")
         (found,) = self.lookouts()
         return found
@@ -106,7 +106,7 @@ class Desk(Scene):
         return self.root / side_process.FOLDER / notices.LOOKOUT
 
     def types(self) -> list[str]:
-        """What the ledger says of the blocked."""
+        """The ledger's events about blocked agents."""
         known = ("agent_blocked", "agent_resumed")
         return [
             event.type
@@ -141,7 +141,7 @@ def person(desk: Desk, *words: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-# Each way of coming free
+# Each way in which a file comes free
 
 
 def commits(desk: Desk, ann: InProcesses) -> None:
@@ -245,7 +245,7 @@ def test_of_several_that_are_blocked_people_hear_of_each(desk: Desk) -> None:
     assert sorted(told) == [f"free {FILE}", "free app/y.rb"]
 
 
-# What is not so is not told
+# No false notices
 
 
 def test_people_hear_of_a_sub_agent_that_is_blocked_when_it_stops(desk: Desk) -> None:
@@ -370,7 +370,7 @@ def test_there_is_one_and_it_ends_when_nobody_is_blocked(desk: Desk) -> None:
     assert desk.lookout() == first
     bob.tell("UserPromptSubmit")
     time.sleep(QUIET_SECONDS)
-    assert desk.lookout() == first, "another is blocked"
+    assert desk.lookout() == first, "another agent is still blocked"
     assert person(desk, "resume").returncode == 0
     until(lambda: not desk.lookouts(), "it ends")
     assert not desk.place.exists()
@@ -429,8 +429,8 @@ def test_it_has_nothing_of_the_hook_and_leaves_nothing_of_the_command(desk: Desk
     assert os.getsid(pid) == pid
     assert [os.readlink(proc / f"fd/{number}") for number in range(3)] == [os.devnull] * 3
     environ = (proc / "environ").read_bytes()
-    assert b"CLAUDE_PID=" not in environ, "it would be taken for a command of the agent"
-    assert b"PATH=" in environ, "the command of people needs theirs"
+    assert b"CLAUDE_PID=" not in environ, "it would count as a command of the agent"
+    assert b"PATH=" in environ, "the notify command needs a PATH"
     dies(desk, ann)
     desk.hears("blocked", "free")
     children = proc / f"task/{pid}/children"

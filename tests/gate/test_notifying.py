@@ -1,4 +1,4 @@
-"""The command of `notify`: what it is told, and that nobody has to wait for it."""
+"""The command of `notify`: the data it gets, and that no process has to wait for it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from holdfast.manager.owners.variables import NOT_FOR_AGENTS
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="a command of POSIX is started")
 
-#: Says what it was given to the file that is its first argument, and then does the second.
+#: Writes its input and environment to its first argument, a file, and then does the second.
 PROGRAM = """
 import json, os, sys, time
 into, then, *words = sys.argv[1:]
@@ -42,7 +42,7 @@ elif then == "fail":
 
 
 class Listener:
-    """A command that writes down what it was told. One that hangs is ended with the test."""
+    """A command that records its input. One that hangs is ended with the test."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "a 'strange' $root"
@@ -145,7 +145,7 @@ def test_nobody_waits_for_one_that_hangs(listener: Listener) -> None:
     listener.notify("hang")
     assert monotonic() - began < 30
     listener.heard()
-    assert os.waitpid(listener.pid, os.WNOHANG) == (0, 0), "it runs"
+    assert os.waitpid(listener.pid, os.WNOHANG) == (0, 0), "the command is still running"
 
 
 def test_it_keeps_nothing_open_that_the_hook_was_given(listener: Listener) -> None:
@@ -154,7 +154,7 @@ def test_it_keeps_nothing_open_that_the_hook_was_given(listener: Listener) -> No
     listener.notify("hang")
     os.close(into)
     listener.heard()
-    assert select.select([source], [], [], 0) == ([source], [], []), "all writers are gone"
+    assert select.select([source], [], [], 0) == ([source], [], []), "all writers have closed"
     os.close(source)
 
 
@@ -185,7 +185,7 @@ def test_one_that_fails_disturbs_nobody(
 def test_one_that_cannot_be_started_disturbs_nobody(
     way: None, tmp_path: Path, command: tuple[str, ...], more: dict[str, str]
 ) -> None:
-    """In a process of its own, so that all that is said below it is heard."""
+    """In a process of its own, so that all output below it is captured."""
     told = {"what": "blocked", "agent": "a", "file": "f", "sentence": "s", **more}
     root = told.pop("root", str(tmp_path))
     without = "" if hasattr(os, "posix_spawn") else "import os; del os.posix_spawn\n"

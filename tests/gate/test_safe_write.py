@@ -1,4 +1,4 @@
-"""safe_write: allowed, granted, covered, with the current token; whole, and nowhere else."""
+"""safe_write: allowed, granted, covered, with the current token; atomic, and to no other file."""
 
 from __future__ import annotations
 
@@ -192,8 +192,8 @@ def test_seed004_safe_write_refuses_another_token_than_the_current_one(
 def test_seed004_27_a_made_up_released_expired_or_foreign_grant_id_is_refused(
     repository: Path, tmp_path: Path
 ) -> None:
-    """Each by its own reason, while another has the file and while it is free. Only None is
-    none."""
+    """Each for its own reason, while another holder has the file and while it is free. Only None
+    means no grant."""
     with LockManager.open(repository) as manager:
         given_back = take(manager, "app/x.rb")
         manager.release(given_back.id)
@@ -356,7 +356,7 @@ def test_without_a_manager_the_ledger_above_the_file_decides(
 ) -> None:
     monkeypatch.chdir(repository / "app")
     assert safe_write("x.rb", "free") == "x.rb"
-    assert not (repository / ".holdfast").exists()  # a mere write makes no ledger
+    assert not (repository / ".holdfast").exists()  # a write alone makes no ledger
     for made_up in ("never-was", ""):
         refused("unknown", "x.rb", "new", grant_id=made_up)
     with LockManager.open(repository) as manager:
@@ -452,7 +452,7 @@ except PermissionError as error:
 def test_an_owner_that_cannot_be_kept_is_an_error_and_nothing_changes(
     tmp_path: Path, mode: int, error: int
 ) -> None:
-    """A file of root in another user's folder: it could be replaced, but not with its owner."""
+    """A file of root in another user's folder: replaceable, but not without a change of owner."""
     root = Path("/tmp") / f"holdfast-owner-{os.getpid()}-{mode:o}"
     (root / "app").mkdir(parents=True)
     try:
@@ -511,7 +511,7 @@ def test_a_folder_or_a_file_that_may_not_be_written_is_an_error_and_nothing_chan
     repository: Path, tmp_path: Path
 ) -> None:
     prefix = []
-    if IS_ROOT:  # no mode stops root: take that privilege away
+    if IS_ROOT:  # no mode stops root: drop that privilege
         assert shutil.which("setpriv"), "these tests need setpriv when they run as root"
         prefix = ["setpriv", "--inh-caps=-all", "--bounding-set=-dac_override,-dac_read_search"]
     before = files(repository)
@@ -579,7 +579,7 @@ def test_where_folders_cannot_be_opened_it_works_too(
 
 
 def swap_before(monkeypatch: pytest.MonkeyPatch, call: str, swap: Callable[[], None]) -> None:
-    """Do something once, just before the replacement's next call of this method."""
+    """Call `swap` once, just before the replacement's next call of this method."""
     real = getattr(replacement.Replacement, call)
     done: list[int] = []
 
@@ -617,7 +617,7 @@ def test_a_folder_that_is_swapped_on_the_way_leads_nowhere(
     swap_before(monkeypatch, call, swap)
     options: dict[str, Any] = {"grant_id": grant.id, "manager": manager}
     if call == "prepare" and kind in ("another folder", "gone"):
-        safe_write("app/x.rb", "new", **options)  # nothing had been checked before
+        safe_write("app/x.rb", "new", **options)  # nothing was checked earlier
         assert (repository / "app/x.rb").read_text() == "new"
     else:
         refused("moved", "app/x.rb", "new", **options)
@@ -795,7 +795,7 @@ while True:
 def test_seed004_safe_write_killed_at_any_moment_leaves_the_old_file_or_the_new_one(
     repository: Path, tmp_path: Path
 ) -> None:
-    """And a concurrent reader sees one of the two, whole."""
+    """A concurrent reader sees one of the two, whole."""
     file = repository / "app/x.rb"
     whole = {b"old\n", b"a" * 2_000_000, b"b" * 2_000_000}
     with Crowd(tmp_path) as crowd:

@@ -1,4 +1,4 @@
-"""What switches the gate, changed past it: noticed at the next event, and told to the user once."""
+"""Files that switch the gate, changed past it: detected at the next event, reported once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONFIG = ".codex/config.toml"
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What every test begins with; none works in it."""
+    """The repository with which every test begins; no test works in it."""
     folder = tmp_path_factory.mktemp("model")
     root = gated(folder / "work")
     (root / "holdfast.toml").unlink()
@@ -40,7 +40,7 @@ def root(model: Path, tmp_path: Path) -> Path:
 
 
 def told(root: Path, client: str = "claude", event: str = "PreToolUse") -> str:
-    """What the user of some agent hears with its next event."""
+    """The message to the user of some agent at its next event."""
     said = Session("ann", root, client).tool(event, "Bash", {"command": "ls"})
     return str(said.get("systemMessage", ""))
 
@@ -63,7 +63,7 @@ def opened(found: dict[str, Any]) -> None:
 
 
 def changed(root: Path, change: Any, name: str = LOCAL) -> None:
-    """By a script, past the gate."""
+    """Change settings by a script, past the gate."""
     found = settings(root, name)
     change(found)
     (root / name).write_text(json.dumps(found))
@@ -90,7 +90,7 @@ def test_settings_that_are_gone_or_no_json_are_told(root: Path, name: str) -> No
     (root / name).unlink()
     assert name in told(root)
     (root / name).write_text("{")
-    assert told(root) == "", "nothing is worse than before"
+    assert told(root) == "", "the user has been told already"
 
 
 def test_an_agent_of_either_client_notices_what_was_done_to_the_other(root: Path) -> None:

@@ -1,7 +1,7 @@
-"""File leases through the hook: what real clients tell it, and what it makes them do.
+"""File leases through the hook: the input of real clients, and the actions that its answers cause.
 
-Where 180 s or 30 s pass the hook's function is called on a clock that the test moves; elsewhere the
-hook is the program that clients start.
+Where 180 s or 30 s pass, the hook's function is called on a clock that the test moves; elsewhere
+the hook is the program that clients start.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from holdfast.store.sqlite import SqliteStore
 from stage import settled
 
 ANN, BOB, CID = "ann-session", "bob-session", "cid-session"
-#: No call is held open: the answer comes at once.
+#: No call is held open: the answer comes immediately.
 NOT_HELD = "[gate]\nhold_seconds = 0\n"
-#: As in the seed's diagram: what comes free is the next one's at its retry, and not before.
+#: As in the seed's diagram: a free file goes to the next in line at its retry, and not before.
 TO_THE_LETTER = "[gate]\nwake = false\n"
 
 
@@ -83,7 +83,7 @@ def test_seed002_01_the_hook_takes_a_lease_before_every_edit(
     tool_input = {**sample(client, name)["tool_input"], **fields, **whole}
     assert ann.tell(name, tool_input=tool_input) == {}
     assert sorted(scene.owners()) == files
-    assert text(scene, "app/x.rb") == "old\n"  # it is asked for before
+    assert text(scene, "app/x.rb") == "old\n"  # the hook is called before the write
 
 
 def test_seed002_01_of_several_files_the_hook_leases_all_or_none(scene: Scene) -> None:
@@ -102,7 +102,7 @@ def test_seed002_01_a_command_that_plainly_writes_takes_a_lease_too(scene: Scene
 
 def test_seed002_02_edits_pass_without_a_word_and_without_a_command(scene: Scene) -> None:
     ann, _bob = two(scene)
-    for _ in range(2):  # two hooks of one agent are no two agents
+    for _ in range(2):  # two hooks of one agent count as one agent
         assert ann.ask("app/x.rb") == {}
     assert scene.owners() == {"app/x.rb": ANN}
     assert len(scene.grants()) == 1
@@ -149,7 +149,7 @@ def test_seed002_04_two_agents_of_one_session_are_two_owners(scene: Scene) -> No
 
 def test_seed002_05_the_hook_refuses_an_edit_while_the_owner_lives(scene: Scene) -> None:
     ann, bob = two(scene)
-    assert ann.edit("app/x.rb", "ann\n") == ""  # and its hooks have ended
+    assert ann.edit("app/x.rb", "ann\n") == ""  # its hooks have ended
     assert ann.name in bob.edit("app/x.rb", "bob\n")
     assert text(scene, "app/x.rb") == "ann\n"
 
@@ -157,7 +157,7 @@ def test_seed002_05_the_hook_refuses_an_edit_while_the_owner_lives(scene: Scene)
 def test_seed002_05_however_long_ago_it_began(scene: Scene) -> None:
     ann, bob = scene.at_the_door(ANN), scene.at_the_door(BOB)
     assert ann.edit("app/x.rb") == ""
-    for _ in range(2):  # not even when somebody has been refused
+    for _ in range(2):  # not even after a refusal
         scene.clock.advance(30 * 86400)
         assert ann.name in bob.edit("app/x.rb")
     assert scene.owners() == {"app/x.rb": ANN}
@@ -211,7 +211,7 @@ def test_seed002_06_a_command_whose_call_is_open_keeps_the_files_until_it_ends(
 
 
 def foreign(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The agent's client runs where others cannot see whether it does."""
+    """The agent's client runs where other processes cannot tell whether it is alive."""
     monkeypatch.setattr(
         "holdfast.gate.agents.witness_of",
         lambda pid: elsewhere(pid) if pid == agent.process.pid else witness_of(pid),
@@ -229,7 +229,7 @@ def test_seed002_06_an_owner_that_nobody_can_judge_keeps_a_file_for_half_an_hour
     foreign(ann, monkeypatch)
     ann.edit("app/x.rb")
     scene.clock.advance(7200)
-    assert ann.name in bob.edit("app/x.rb")  # from now on it has an end
+    assert ann.name in bob.edit("app/x.rb")  # from now on the lease expires
     scene.clock.advance(1799.999999)
     assert scene.owners() == {"app/x.rb": ANN}
     scene.clock.advance(0.000001)
@@ -265,7 +265,7 @@ def test_seed002_08_the_next_edit_has_a_dead_owners_file_at_once(scene: Scene) -
     ann, bob = scene.at_the_door(ANN), scene.at_the_door(BOB)
     ann.edit("app/x.rb")
     ann.kill()
-    assert bob.edit("app/x.rb") == ""  # and no moment has passed
+    assert bob.edit("app/x.rb") == ""  # without any time passing
     assert scene.events("lock_refused", "contention_heartbeat") == []
     assert scene.events("lock_reaped")[0].data["why"] == "owner dead"
 
@@ -275,7 +275,7 @@ def test_seed002_08_a_client_that_was_killed_and_not_waited_for_is_dead_too(scen
     ann, bob = scene.at_the_door(ANN), scene.at_the_door(BOB)
     ann.edit("app/x.rb")
     ann.process.kill()
-    os.waitid(os.P_PID, ann.process.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and is there
+    os.waitid(os.P_PID, ann.process.pid, os.WEXITED | os.WNOWAIT)  # ended, but not reaped
     assert bob.edit("app/x.rb") == ""
 
 
@@ -283,7 +283,7 @@ def test_seed002_08_a_client_that_was_killed_and_not_waited_for_is_dead_too(scen
 
 
 def contended(scene: Scene) -> tuple[Event, dict[str, Any]]:
-    """The heartbeat of a refusal, and what the refused agent and its user read."""
+    """The heartbeat of a refusal, and the message to the refused agent and its user."""
     ann, bob = scene.at_the_door(ANN), scene.at_the_door(BOB)
     ann.edit("app/x.rb")
     said = bob.ask("app/x.rb")
@@ -317,10 +317,10 @@ def test_seed002_10_a_refused_call_is_held_open_for_20_seconds_and_no_longer(
     said = refusal(bob.ask("app/x.rb"))
     assert scene.clock.monotonic() - begun == 20
     (heartbeat,) = scene.events("contention_heartbeat")
-    assert heartbeat.data["retry_at"] == heartbeat.at + 180 * SECOND  # from the refusal on
+    assert heartbeat.data["retry_at"] == heartbeat.at + 180 * SECOND  # counted from the refusal
     assert iso(heartbeat.data["retry_at"]) in said
     assert "number 1 in line" in said
-    assert len(scene.events("lock_refused")) == 1  # it has looked, and tried nothing
+    assert len(scene.events("lock_refused")) == 1  # the held call looked, and attempted nothing
 
 
 def test_seed002_10_a_stop_that_is_held_tries_again_at_that_moment_and_not_before(
@@ -333,7 +333,7 @@ def test_seed002_10_a_stop_that_is_held_tries_again_at_that_moment_and_not_befor
     bob.held_open = True
 
     def woken(seconds: float, waiter: object) -> bool:
-        scene.clock.advance(min(seconds, 0.3))  # by something else that happened
+        scene.clock.advance(min(seconds, 0.3))  # woken by another event
         assert not scene.events("agent_blocked")
         return True
 
@@ -366,7 +366,7 @@ def test_seed002_11_nor_is_one_of_a_file_that_is_free_if_nothing_is_handed_over(
     ann, bob = scene.at_the_door(ANN), scene.at_the_door(BOB)
     ann.edit("app/x.rb")
     assert bob.edit("app/x.rb")
-    ann.tell("SessionEnd")  # it is free now, and kept for bob
+    ann.tell("SessionEnd")  # the file is free now, and reserved for bob
     before = len(scene.events())
     for passed in (0, 60, 119.999999):
         scene.clock.advance(passed)
@@ -406,11 +406,11 @@ def test_seed002_12_what_came_free_is_told_with_the_next_event_and_is_not_retrie
     ann.edit("app/x.rb", "ann\n")
     assert bob.edit("app/x.rb", "bob\n")
     ann.tell("SessionEnd")
-    assert scene.owners() == {"app/x.rb": BOB}  # at once
+    assert scene.owners() == {"app/x.rb": BOB}  # immediately
     said = bob.tell("PostToolUse-Write")["hookSpecificOutput"]["additionalContext"]
     assert "app/x.rb came free and is yours now" in said
     assert bob.ask("app/x.rb", "bob\n") == {}
-    assert bob.tell("PostToolUse-Write") == {}  # it was told, and there is nothing more to tell
+    assert bob.tell("PostToolUse-Write") == {}  # bob was told, and no message is left
     assert bob.edit("app/x.rb", "bob\n") == ""
     resumed(scene, bob)
 
@@ -486,7 +486,7 @@ def test_seed002_12_an_agent_is_sent_back_to_work_only_once(scene: Scene) -> Non
 
 
 def ended_meanwhile(scene: Scene, owner: Agent) -> Callable[[float, object], bool]:
-    """What happens while a hook is held open: the owner's session ends."""
+    """Ends the owner's session while a hook is held open."""
 
     def meanwhile(seconds: float, waiter: object) -> bool:
         if not scene.events("lock_released"):
@@ -498,11 +498,11 @@ def ended_meanwhile(scene: Scene, owner: Agent) -> Callable[[float, object], boo
 
 
 def resumed(scene: Scene, agent: Agent) -> None:
-    """It works as if it had never been refused."""
+    """The agent works as if it had never been refused."""
     assert text(scene, "app/x.rb") == "bob\n"
     assert scene.owners()["app/x.rb"] == agent.session
     scene.clock.advance(3600)
-    assert agent.ask("lib/y.rb") == {}  # no retry is left that could fail, nor anything to tell
+    assert agent.ask("lib/y.rb") == {}  # no retry or message is left
     assert scene.owners() == {"app/x.rb": agent.session, "lib/y.rb": agent.session}  # for good
     assert not scene.events("agent_blocked")
     with LockManager.open(scene.root) as manager:
@@ -510,7 +510,7 @@ def resumed(scene: Scene, agent: Agent) -> None:
 
 
 def blocked(scene: Scene) -> tuple[AtTheDoor, AtTheDoor, dict[str, Any]]:
-    """An owner, an agent whose retry has failed, and what the client of that one was told."""
+    """An owner, an agent whose retry has failed, and the answer to that agent's client."""
     ann, bob = scene.at_the_door(ANN), scene.at_the_door(BOB)
     ann.edit("app/x.rb", "ann\n")
     scene.clock.advance(60)
@@ -524,9 +524,9 @@ def test_seed002_13_a_retry_that_fails_stops_the_agent_until_its_user_speaks(sce
     assert refusal(said)
     assert said.get("continue") is False
     ann.tell("SessionEnd")
-    assert bob.ask("lib/y.rb").get("continue") is False  # nothing that it edits passes
-    bob.tell("UserPromptSubmit-notification")  # this is the client, and not the user
-    assert bob.ask("app/x.rb").get("continue") is False  # free, but nobody told it
+    assert bob.ask("lib/y.rb").get("continue") is False  # every edit of it is refused
+    bob.tell("UserPromptSubmit-notification")  # sent by the client, not by the user
+    assert bob.ask("app/x.rb").get("continue") is False  # free, but its user has not resumed it
     bob.tell("UserPromptSubmit")
     assert bob.edit("app/x.rb") == ""
 
@@ -556,13 +556,13 @@ def test_seed002_13_a_blocked_agent_may_run_what_is_proven_to_only_read(
     assert bob.command(line) == {}
 
 
-#: Of each client the tool that starts an agent.
+#: The tool of each client that starts an agent.
 STARTING = {"claude": "PreToolUse-Agent", "codex": "PreToolUse-spawn_agent"}
 PATCH = "*** Begin Patch\n*** Add File: {}\n+new\n*** End Patch\n"
 
 
 def asked(agent: Agent, path: str, **more: Any) -> str:
-    """Why an agent of either client may not write a file; it is not written."""
+    """Ask for a file without writing it, as an agent of either client: the reason for a refusal."""
     if agent.client == "claude":
         return refusal(agent.ask(path, **more))
     patch = {"command": PATCH.format(path)}
@@ -611,7 +611,7 @@ def test_seed002_13_nobody_writes_in_the_place_of_a_blocked_agent(
     set_up(scene, '[gate]\nshell = "off"\n')
     assert report in refusal(bob.command("make", agent_id="new"))
     assert "lib/y.rb" not in scene.owners()
-    # one that was at work before is an agent of its own
+    # a sub-agent that was at work before counts as its own agent
     assert asked(bob, "lib/old.rb", agent_id="old") == ""
     bob.tell("UserPromptSubmit")
     assert asked(bob, "lib/y.rb", agent_id="new") == ""
@@ -638,7 +638,7 @@ def test_seed002_13_a_new_prompt_ends_a_stop_that_is_held(scene: Scene) -> None:
     until(lambda: bool(scene.events("stop_held")), "the stop is held")
     bob.tell("UserPromptSubmit")
     assert answer_of(stop, 10) == {}
-    assert scene.queue() == [BOB]  # it goes on, and waits on
+    assert scene.queue() == [BOB]  # bob continues, and stays in the queue
     assert not scene.events("agent_blocked")
 
 
@@ -698,7 +698,7 @@ def test_seed002_15_a_commit_frees_what_was_committed_for_the_next_one(scene: Sc
 
 
 def failed(agent: Agent, **more: Any) -> None:
-    """Its model cannot be reached any more."""
+    """The agent's model is unreachable."""
     agent.tell("StopFailure-subagent", **{"agent_id": None, "agent_type": None, **more})
 
 
@@ -708,14 +708,14 @@ def test_seed002_16_the_hook_frees_everything_of_an_agent_that_failed_hard(scene
         assert ann.edit(path) == ""
     assert bob.edit("app/x.rb")
     failed(ann)
-    assert scene.owners() == {"app/x.rb": BOB}  # it stood in line
+    assert scene.owners() == {"app/x.rb": BOB}  # bob was in the queue
     assert bob.edit("lib/y.rb") == ""
 
 
 def test_seed002_16_nothing_is_kept_for_an_agent_that_failed_hard(scene: Scene) -> None:
     ann, bob, cid = (scene.at_the_door(name) for name in (ANN, BOB, CID))
     ann.edit("app/x.rb")
-    assert bob.edit("app/x.rb")  # and stands in line
+    assert bob.edit("app/x.rb")  # bob is in the queue
     failed(bob)
     ann.tell("SessionEnd")
     assert scene.owners() == {}
@@ -906,7 +906,7 @@ def test_seed002_20_agent_and_user_read_the_six_facts(scene: Scene) -> None:
 
 
 def test_seed002_20_no_two_agents_have_one_name(scene: Scene) -> None:
-    ids = ["1-of-session", "2-of-session", "session"]  # they end alike
+    ids = ["1-of-session", "2-of-session", "session"]  # their ids end with the same text
     one, two, three = (scene.at_the_door(id) for id in ids)
     files = ["app/x.rb", "lib/y.rb", "new.rb"]
     for agent, path in zip((one, two, three), files, strict=True):
@@ -919,7 +919,7 @@ def test_seed002_20_no_two_agents_have_one_name(scene: Scene) -> None:
 
 # The commit is the agent's
 
-#: What of git changes the index, the history or the files.
+#: The git commands that change the index, the history or the files.
 GIT_WRITES = {
     "add", "am", "apply", "checkout", "commit", "commit-tree", "merge", "mv", "rebase", "reset",
     "restore", "rm", "stash", "switch", "update-index", "update-ref", "write-tree",
@@ -956,14 +956,14 @@ def test_seed002_21_whatever_an_agent_does_its_hook_neither_adds_nor_commits(
     finally:
         scene.close()
     calls = [set(line.split()) for line in log.read_text().splitlines()]
-    assert calls, "the hooks have asked git"
+    assert calls, "the hooks have run git"
     assert [words for words in calls if words & GIT_WRITES] == []
     assert ((root / ".git/index").read_bytes(), sh(root, "git rev-parse HEAD")) == before
 
 
 # The states of a file
 
-#: What may come after what.
+#: The transitions between states.
 WAYS = {
     ("Free", "Owned"), ("Owned", "Contended"), ("Contended", "RetryPending"),
     ("RetryPending", "Owned"), ("RetryPending", "Blocked"), ("Owned", "Free"), ("Blocked", "Owned"),
@@ -971,7 +971,7 @@ WAYS = {
 
 
 def states(events: list[Event]) -> Iterator[str]:
-    """The states that a file goes through, by what the ledger tells."""
+    """The states that a file goes through, according to the ledger's events."""
     state = "Free"
     yield state
     for event in events:
@@ -979,7 +979,7 @@ def states(events: list[Event]) -> Iterator[str]:
         if event.type == "lock_acquired" and state in ("Free", "Blocked"):
             state = "Owned"
         elif event.type == "contention_heartbeat":
-            yield "Contended"  # and refused in the same moment
+            yield "Contended"  # and refused in the same transaction
             state = "RetryPending"
         elif event.type == "agent_blocked":
             state = "Blocked"
@@ -1014,18 +1014,18 @@ def test_seed002_23_through_the_hook_a_file_goes_through_the_five_states_as_prom
     scene.clock.advance(30)
     step()
     ann.edit(path)
-    step("Free", "Owned")  # stop, and 30 s of rest
+    step("Free", "Owned")  # stop, and 30 s idle
     bob.edit(path)
     step("Contended", "RetryPending")  # a competing acquire, and the heartbeat
     scene.clock.advance(179)
     bob.edit(path)
-    step()  # it is not tried
+    step()  # the retry is not attempted
     scene.clock.advance(1)
     bob.edit(path)
     step("Blocked")  # the retry fails
     ann.commit(path)
     bob.edit(path)
-    step()  # released, and nobody told it
+    step()  # released, but its user has not resumed it
     bob.tell("UserPromptSubmit")
     bob.edit(path, "bob\n")
     step("Owned")  # resumed by hand after the release
@@ -1034,7 +1034,7 @@ def test_seed002_23_through_the_hook_a_file_goes_through_the_five_states_as_prom
     ann.edit(path, "ann\n")
     bob.edit(path)
     step("Owned", "Contended", "RetryPending")
-    ann.tell("SessionEnd")  # the end: it goes to the one who waits, at once or at its retry
+    ann.tell("SessionEnd")  # the end: to the next in line, now or at its retry
     bob.tell("PostToolUse-Write")
     step(*(["Owned"] if wake else []))
     scene.clock.advance(20 if wake else 180)
@@ -1046,18 +1046,18 @@ def test_seed002_23_through_the_hook_a_file_goes_through_the_five_states_as_prom
     step("Owned")
     bob.kill()
     cid.edit(path)
-    step("Free", "Owned")  # the owner is not alive
+    step("Free", "Owned")  # the owner is dead
     cid.tell("SessionEnd")
-    step("Free")  # the end, and nobody waits
+    step("Free")  # the end, with no agent waiting
     assert set(pairwise(expected)) == WAYS
 
 
-# What was to be verified
+# The promised verifications
 
 
 @contextmanager
 def ledger_closed(root: Path) -> Iterator[Path]:
-    """Nobody gets into the ledger."""
+    """No process can open the ledger."""
     with open(root / ".holdfast/gate", "rb+") as gate:
         fcntl.flock(gate, fcntl.LOCK_EX)
         yield root / ".holdfast/gate"
@@ -1077,7 +1077,7 @@ def test_seed002_24_of_agents_that_ask_at_the_same_moment_one_may_change_the_fil
 
 
 def asked_at_once(scene: Scene, agents: list[InProcesses], path: str) -> dict[str, dict[str, Any]]:
-    """What the hooks of all these agents answer who stood at the ledger's gate when it opened."""
+    """The answers of these agents' hooks, which wait at the gate's file until it opens."""
     told = {"file_path": f"{scene.root}/{path}", "content": "new\n"}
     with ledger_closed(scene.root) as gate:
         hooks = [agent.start(agent.told("PreToolUse-Write", tool_input=told)) for agent in agents]
@@ -1144,7 +1144,7 @@ def test_seed002_27_through_the_hook_a_dead_owners_file_goes_to_the_next_contend
     ann.edit("app/x.rb", "ann\n")
     assert bob.edit("app/x.rb", "bob\n")
     ann.kill()
-    assert bob.edit("app/x.rb", "bob\n") == ""  # and no moment has passed
+    assert bob.edit("app/x.rb", "bob\n") == ""  # without any time passing
     assert text(scene, "app/x.rb") == "bob\n"
 
 
@@ -1181,7 +1181,7 @@ def test_seed002_27_whoever_waits_has_it_within_a_second_after_the_owner_died_or
     ENDS[end](ann)
     begun = monotonic()
     said = answer_of(waiting, 15)
-    assert monotonic() - begun < 1.5  # a third of it for a busy machine
+    assert monotonic() - begun < 1.5  # a third of it allows for a busy machine
     assert (said.get("decision"), refusal(said)) == ("block" if held == "stop" else None, "")
     assert scene.owners() == {"app/x.rb": BOB}
     assert bob.edit("app/x.rb") == ""
@@ -1225,12 +1225,12 @@ def test_seed002_28_through_the_hook_a_stop_and_30_idle_seconds_free_the_file(
     assert scene.events("lock_reaped")[0].data["why"] == "idle"
 
 
-# Who else is at work
+# Other agents at work
 
 
 def test_at_its_start_a_session_reads_who_else_is_at_work_and_on_what(scene: Scene) -> None:
     ann, bob, cid = (scene.at_the_door(name) for name in (ANN, BOB, CID))
-    assert ann.tell("SessionStart") == {}  # nobody
+    assert ann.tell("SessionStart") == {}  # no agent is at work
     ann.edit("app/x.rb")
     ann.edit("lib/y.rb", agent_id="child", agent_type="general-purpose")
     bob.tell("SessionStart")

@@ -1,4 +1,4 @@
-"""One session in one line: what it holds, who waits for it, what blocks it."""
+"""One session in one line: its locks, the agents that wait for it, and its own blockers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def scene(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
 
 
 def told(root: Path, session: str = ANN, **more: Any) -> bytes:
-    """What Claude Code passes to the command of its status line."""
+    """The input that Claude Code passes to the command of its status line."""
     place = {"current_dir": str(root), "project_dir": str(root)}
     said = {
         "hook_event_name": "Status", "session_id": session, "cwd": str(root), "workspace": place,
@@ -81,7 +81,7 @@ def test_it_names_the_first_who_waits_and_counts_the_others(scene: Scene) -> Non
     assert line(scene.root) == f"holdfast: 1 file held, {bob.name} waits for app/x.rb"
     assert cid.edit("app/x.rb")
     assert line(scene.root) == f"holdfast: 1 file held, {bob.name} waits for app/x.rb (and 1 more)"
-    assert line(scene.root, BOB) == "holdfast: nothing held", "it waits for another"
+    assert line(scene.root, BOB) == "holdfast: nothing held", "bob only waits for another agent"
 
 
 def test_a_dead_waiter_is_not_named(scene: Scene) -> None:

@@ -1,4 +1,4 @@
-"""holdfast.toml: what it may say, what it costs to read, and what a mistake in it is told as."""
+"""holdfast.toml: its valid settings, the cost of reading it, and the messages about mistakes."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_a_file_without_an_end_is_not_read(tmp_path: Path) -> None:
 def test_a_hook_goes_on_with_what_is_right_and_carries_what_is_wrong(tmp_path: Path) -> None:
     root = put(tmp_path, '[gate]\nshell = "enforce"\nretry_seconds = "x"\nwakes = true\n')
     found = Settings.load(root, lenient=True)
-    assert (found.shell, found.retry_seconds) == ("lease", 180), "enforce is another word for it"
+    assert (found.shell, found.retry_seconds) == ("lease", 180), "enforce is a synonym of lease"
     assert "line 3" in found.problem
     assert "line 4" in found.problem
 

@@ -1,4 +1,4 @@
-"""What a command line writes: the corpus, real shells, hostile texts."""
+"""The files that a command line writes: the corpus, real shells, hostile texts."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def look(root: Path) -> dict[str, tuple[int, ...]]:
 
 
 def changed(root: Path, command: str, shell: str) -> set[str]:
-    """The files that a command really changes; temporary ones do not show."""
-    for path in look(root):  # old enough that no write falls into the same tick of the clock
+    """The files that a command really changes, without temporary ones."""
+    for path in look(root):  # so old that every write gets a later clock tick
         os.utime(path, (1_000_000_000, 1_000_000_000), follow_symlinks=False)
     before = look(root)
     environment = {"PATH": os.environ["PATH"], "HOME": str(root.parent), "LC_ALL": "C.UTF-8"}
@@ -119,7 +119,7 @@ def test_a_real_shell_changes_what_was_foretold(row: Row, real_world: Path, tmp_
 
     untold = {path for path in seen if real(path) not in files}
     assert {path for path in untold if not real(path).startswith(tuple(folders))} == set()
-    # A predicted file has changed, or is gone again, or could never exist.
+    # A predicted file has changed, is missing again, or could never exist.
     assert {
         path for path in files - {real(path) for path in seen} if os.path.lexists(path)
     } == set()

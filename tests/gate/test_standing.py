@@ -26,7 +26,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 @pytest.fixture
 def patient(tmp_path: Path) -> Iterator[Stage]:
-    """Where nothing is handed over before the retry."""
+    """A stage on which nothing is handed over before the retry."""
     made = Stage(tmp_path, Settings(wake=False))
     yield made
     made.close()
@@ -162,7 +162,7 @@ def test_one_that_is_blocked_is_shown_with_its_report(stage: Stage) -> None:
     assert (one.owner, one.report["owner"] if one.report else "") == ("", report["owner"])
     assert told(stage, bob) == "blocked, waits for its user, the file is free now"
     bob.gate().end_session()
-    assert of(stage, bob).state == file_states.BLOCKED  # until a person has read it
+    assert of(stage, bob).state == file_states.BLOCKED  # until a person has read the report
     stage.agent("bob").gate().prompt()
     assert seen(stage) == []
 

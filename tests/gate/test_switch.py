@@ -92,7 +92,7 @@ def test_init_and_check_say_that_the_gate_is_off(here: Installation, terminal: T
     terminal.hold("off")
     assert "the gate is off since" in here.init("--client", "claude").err
     answer = here.hold("init", "--check")
-    assert answer.code == 1, "nothing is checked"
+    assert answer.code == 1, "a gate that is off is a problem"
     assert "the gate is off since" in answer.out
     assert here.hold("init", "--check", "--json").json["off"]["by"]
 
