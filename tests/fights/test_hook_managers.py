@@ -345,7 +345,7 @@ def test_part_of_a_file_that_an_agent_below_is_changing_is_refused(
     done = ann.commit()
     assert done.code == 1
     assert "a.py: " in done.complained
-    assert "staged in part" in done.complained
+    assert "partly staged" in done.complained
     assert "git add -- a.py" in done.complained
     assert repo.ran() == []
     assert unharmed
