@@ -7,7 +7,7 @@ from mutants.table import Mutant
 MUTANTS: list[Mutant] = [
     Mutant(
         "000-01",
-        "whoever asks writes with the lock of another",
+        "any holder writes with the lock of another",
         "trees/locking/worktree_locks.py",
         """\
         if record.holder_id != holder_id:
@@ -39,7 +39,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "000-01",
-        "a lock has a file for each holder",
+        "each holder has a lock file of its own",
         "trees/locking/worktree_locks.py",
         """\
         path = _record_path(self._worktree)
@@ -187,7 +187,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-04",
-        "the token is a text",
+        "the token is a string",
         "trees/locking/lock_records.py",
         """\
         return {name: getattr(self, name) for name in _ORDER}
@@ -199,7 +199,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-04",
-        "a renewal is not written down",
+        "a renewal is not recorded",
         "trees/locking/lock_records.py",
         'fields |= {"last_renewed_at": iso(now), "lease_expires_at"',
         'fields |= {"lease_expires_at"',
@@ -207,7 +207,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-04",
-        "a renewal is a new beginning",
+        "a renewal changes the time of acquisition",
         "trees/locking/lock_records.py",
         'fields |= {"last_renewed_at": iso(now), "lease_expires_at"',
         'fields |= {"created_at": iso(now), "last_renewed_at": iso(now), "lease_expires_at"',
@@ -235,7 +235,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-04",
-        "host and user have changed places",
+        "host and user are swapped",
         "trees/locking/worktree_holders.py",
         '    return f"{host}:{_part(user)}:{holder.witness.pid}',
         '    return f"{_part(user)}:{host}:{holder.witness.pid}',
@@ -245,7 +245,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-05",
-        "whether it is free is asked before the guard",
+        "the check that the lock is free comes before the guard",
         "trees/locking/worktree_locks.py",
         """\
     with worktree.guard():
@@ -305,7 +305,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-05",
-        "who cannot wait is let in",
+        "a request that cannot wait is granted",
         "core/rules.py",
         """\
     if not conflicts:
@@ -331,7 +331,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-06",
-        "its holder acquires it again",
+        "the holder of a lock acquires it again",
         "trees/locking/worktree_locks.py",
         """\
         if lock.record is not None:
@@ -371,7 +371,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-06",
-        "every refusal says that it has expired",
+        "every refusal says that the lock has expired",
         "core/rules.py",
         "code = EXPIRED_CODE if expired else CONFLICT",
         "code = EXPIRED_CODE",
@@ -391,7 +391,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-06",
-        "what is held is not asked for",
+        "conflicting grants are not looked up",
         "core/rules.py",
         """\
     if view.grace_over or not view.is_free(*reach(checked_keys(request))):
@@ -423,7 +423,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-07",
-        "its holder gets an expired lock back by asking",
+        "the holder of an expired lock acquires it again",
         "trees/locking/worktree_locks.py",
         """\
         if lock.record is not None:
@@ -455,7 +455,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-07",
-        "worktrees come free like files",
+        "expired worktree locks come free like leases of files",
         "core/keys.py",
         'STEAL_ONLY_KINDS = ("worktree",)',
         'STEAL_ONLY_KINDS = ("tree",)',
@@ -486,7 +486,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-07",
-        "who may wait queues for an expired lock",
+        "a request that may wait queues for an expired lock",
         "core/rules.py",
         """\
     if any(_expired_and_not_stolen(draft, conflict) for conflict in conflicts):
@@ -499,7 +499,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-08",
-        "anybody renews a lock that is there",
+        "any holder renews any lock",
         "trees/locking/worktree_locks.py",
         """\
         record = lock.own(holder_id, token)
@@ -511,7 +511,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-08",
-        "whoever had it last renews it",
+        "a renewal without a lock issues one",
         "trees/locking/worktree_locks.py",
         """\
         if record is None:
@@ -529,7 +529,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-08",
-        "anybody renews a grant",
+        "any holder renews any grant",
         "core/rules.py",
         """\
         is_holder = holder_key == grant.holder.key
@@ -541,7 +541,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-09",
-        "the end stays where it was",
+        "a renewal does not move the end of a lock",
         "trees/locking/lock_records.py",
         '"lease_expires_at": iso(after(now, lease_seconds))}',
         '"lease_expires_at": iso(after(moment(self.created_at), lease_seconds))}',
@@ -549,7 +549,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-09",
-        "the end by uptime stays where it was",
+        "a renewal does not move the end by uptime",
         "trees/locking/worktree_locks.py",
         """\
         self._count(renewed, lease_seconds)
@@ -576,7 +576,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-09",
-        "a renewal is not written down",
+        "a renewal is not recorded",
         "trees/locking/worktree_locks.py",
         """\
         self.replace(renewed)
@@ -589,7 +589,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-09",
-        "the end of a grant stays where it was",
+        "a renewal does not move the end of a grant",
         "core/rules.py",
         """\
         expires_at = max(expires_at, draft.now + (ttl or grant.ttl or 0))
@@ -601,7 +601,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-10",
-        "whoever was robbed still writes",
+        "a holder whose lock was stolen still writes",
         "trees/locking/worktree_locks.py",
         """\
         if record.holder_id != holder_id:
@@ -629,7 +629,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-10",
-        "an operation does not hear of a failed renewal",
+        "an operation does not notice a failed renewal",
         "trees/locking/operation_rights.py",
         """\
         worktree_locks.renew(self._worktree, self._holder_id, token=self.token)
@@ -660,7 +660,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-10",
-        "a restore does not keep its lease",
+        "a restore does not renew its lease",
         "trees/snapshots/restoring.py",
         """\
             pulse = Pulse(progress, right.keep)
@@ -686,7 +686,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-10",
-        "a run that lost its lock ends as its command does",
+        "a run that lost its lock has the exit code of its command",
         "cli/tree/tree_running.py",
         """\
     return NOT_HELD if keeper.lost else code
@@ -798,7 +798,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-11",
-        "whatever is in the way is stolen",
+        "any conflicting lock can be stolen",
         "core/rules.py",
         """\
         if clash and fate(draft, grant) == EXPIRED:
@@ -849,7 +849,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-12",
-        "whether it has expired is asked before the guard",
+        "the check that a lock has expired comes before the guard",
         "trees/locking/worktree_locks.py",
         """\
     with worktree.guard():
@@ -904,7 +904,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-13",
-        "a steal looks like any other lock",
+        "a steal is recorded like any other lock",
         "trees/locking/worktree_locks.py",
         '"lock_stolen", facts)',
         '"lock_acquired", facts)',
@@ -968,7 +968,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-14",
-        "anybody gives a lock back",
+        "any holder releases any lock",
         "trees/locking/worktree_locks.py",
         """\
         record = _LockFiles(worktree).own(holder_id, token)
@@ -981,7 +981,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-14",
-        "a lock is given back in the audit log only",
+        "a release happens in the audit log only",
         "trees/locking/worktree_locks.py",
         """\
         os.unlink(_record_path(worktree))
@@ -991,7 +991,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-14",
-        "anybody gives a grant back",
+        "any holder releases any grant",
         "core/rules.py",
         """\
     if holder_key is not None and holder_key != grant.holder.key:
@@ -1003,7 +1003,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-14",
-        "who gives back another's grant is told nothing",
+        "the release of another's grant reports no error",
         "core/rules.py",
         """\
     if holder_key is not None and holder_key != grant.holder.key:
@@ -1076,7 +1076,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     ),
     Mutant(
         "000-15",
-        "a lease that ran out is good enough for a commit",
+        "an expired lease is accepted for a commit",
         "trees/locking/worktree_locks.py",
         """\
     if lock.is_expired:
@@ -1126,7 +1126,7 @@ def discard""",
     ),
     Mutant(
         "000-16",
-        "whoever lost its lock ends as if all were well",
+        "an operation that lost its lock reports success",
         "cli/__init__.py",
         """\
     if isinstance(error, Lost):
@@ -1168,7 +1168,7 @@ def discard""",
     ),
     Mutant(
         "000-16",
-        "what was refused is left lying around",
+        "a refused snapshot leaves its files behind",
         "trees/snapshots/taking.py",
         """\
         except BaseException:
@@ -1260,7 +1260,7 @@ def discard""",
     ),
     Mutant(
         "000-17",
-        "what changed meanwhile does not matter",
+        "a quiesced snapshot tolerates up to 100 concurrent changes",
         "trees/snapshots/taking.py",
         """\
         if account.changed.count and self._consistency == QUIESCED:
@@ -1274,7 +1274,7 @@ def discard""",
     ),
     Mutant(
         "000-17",
-        "nobody looks a second time",
+        "the source is not checked again after the copy",
         "trees/snapshots/taking.py",
         """\
         payload_copy.changed(source, self._building, self._pulse, account)
@@ -1286,7 +1286,7 @@ def discard""",
     ),
     Mutant(
         "000-17",
-        "only size and time of change tell",
+        "only size and time of change are compared",
         "trees/payload/entry_lists.py",
         '''\
 f"{quoted(path)} {status.st_ino} {status.st_size} {status.st_mtime_ns} "
@@ -1300,7 +1300,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     ),
     Mutant(
         "000-18",
-        "best effort fails like the other",
+        "a best-effort snapshot fails like a quiesced one",
         "trees/snapshots/taking.py",
         """\
         if account.changed.count and self._consistency == QUIESCED:
@@ -1324,7 +1324,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     ),
     Mutant(
         "000-18",
-        "nobody is warned of best effort",
+        "best effort has no warning",
         "trees/snapshots/taking.py",
         """\
     return fields.get("consistency_level") == BEST_EFFORT or (
@@ -1498,7 +1498,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     ),
     Mutant(
         "000-20",
-        "history writes the head anew",
+        "history rewrites the head",
         "cli/tree/tree_snapshots.py",
         """\
         head = worktree.head()
@@ -1523,7 +1523,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     ),
     Mutant(
         "000-21",
-        "a safe restore needs the lock of the worktree one is in",
+        "a safe restore needs the lock of the current worktree",
         "cli/tree/tree_snapshots.py",
         """\
     name = checked_name(call.text("name") or restoring.new_name(snapshot_id))
@@ -1562,7 +1562,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     ),
     Mutant(
         "000-21",
-        "a safe restore takes the place of main",
+        "a safe restore replaces main",
         "trees/snapshots/restoring.py",
         """\
                 _give_name(building, repository.place(name), name)
@@ -1606,7 +1606,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     ),
     Mutant(
         "000-22",
-        "a restore in place is on in a shared worktree",
+        "a restore in place is allowed in a shared worktree",
         "trees/snapshots/restoring.py",
         "worktree.config.get(ALLOW_IN_PLACE) is not True:",
         "worktree.config.get(ALLOW_IN_PLACE) is False:",
@@ -1666,7 +1666,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     ),
     Mutant(
         "000-23",
-        "a descriptor is enough to be seen",
+        "a snapshot with only a descriptor is visible",
         "trees/snapshots/descriptors.py",
         """\
     return os.path.lexists(path(repository, id)) and os.path.lexists(
@@ -1680,7 +1680,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     ),
     Mutant(
         "000-23",
-        "history does not look for the mark",
+        "history does not check for the mark",
         "trees/snapshots/descriptors.py",
         'name.endswith(".json") and is_visible(repository, id):',
         'name.endswith(".json"):',
@@ -1688,7 +1688,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     ),
     Mutant(
         "000-23",
-        "a snapshot without its mark is said to be damaged",
+        "a snapshot without its mark is reported as damaged",
         "trees/snapshots/descriptors.py",
         """\
     if not is_visible(repository, id):
@@ -1725,7 +1725,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     ),
     Mutant(
         "000-24",
-        "history shows whatever is in the folder",
+        "history shows every entry of the folder",
         "trees/snapshots/descriptors.py",
         """\
     for name in sorted(os.listdir(repository.path("descriptors"))):
@@ -1801,7 +1801,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     ),
     Mutant(
         "000-25",
-        "what was never finished is not reported",
+        "unfinished snapshots are not reported",
         "trees/tree_damage.py",
         """\
         examination.leftovers,
@@ -1813,7 +1813,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     ),
     Mutant(
         "000-25",
-        "the doctor cleans without being told",
+        "the doctor cleans up without a request",
         "cli/tree/tree_health.py",
         'clean=call.flag("clean"),',
         'clean=call.flag("strict"),',
@@ -1823,7 +1823,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     ),
     Mutant(
         "000-25",
-        "the doctor never cleans",
+        "the doctor never cleans up",
         "cli/tree/tree_health.py",
         'clean=call.flag("clean"),',
         "clean=False,",
@@ -1833,7 +1833,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     ),
     Mutant(
         "000-25",
-        "the doctor says that it cleaned, and did not",
+        "the doctor reports a clean-up that it did not do",
         "trees/tree_damage.py",
         """\
                 tree_files.remove_tree(path)
@@ -1847,7 +1847,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     ),
     Mutant(
         "000-25",
-        "the doctor ends well whatever it finds",
+        "the doctor reports success whatever it finds",
         "cli/tree/tree_health.py",
         """\
              "healthy": not left}
@@ -1991,7 +1991,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     ),
     Mutant(
         "000-26",
-        "a tree that changed is bad input",
+        "a tree that changed is reported as invalid input",
         "trees/errors.py",
         "class ConsistencyError(Refused):",
         "class ConsistencyError(InvalidInput):",
@@ -2001,7 +2001,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     ),
     Mutant(
         "000-26",
-        "whoever lost its lock may try again",
+        "an operation that lost its lock is told that it may retry",
         "core/errors.py",
         "class FencingError(Lost):",
         "class FencingError(Refused):",
@@ -2012,7 +2012,7 @@ f"{quoted(path)} {status.st_size} {status.st_mtime_ns} "
     ),
     Mutant(
         "000-26",
-        "a lock that was never held is a fencing error",
+        "using a lock that was never held is a fencing error",
         "trees/locking/worktree_locks.py",
         """\
             raise LockNotHeldError(

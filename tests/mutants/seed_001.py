@@ -1,6 +1,6 @@
 """Spec locks: a mutant for every promise of 001.
 
-What 001-22 promises are tests, so its mutants break those.
+001-22 promises tests, so its mutants break tests.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "001-P1",
-        "the file says the machine's id instead of its host name",
+        "the file has the machine's id instead of its host name",
         "specs/spec_locks.py",
         "hostname=machine.hostname,",
         "hostname=machine.id,",
@@ -32,7 +32,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "001-P1",
-        "the version is not written",
+        "the version is missing",
         "specs/lockfile_codec.py",
         "        version=_text(lock.version),\n",
         "",
@@ -53,7 +53,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "001-P2",
-        "another machine's lock is taken for damaged, and replaced",
+        "another machine's lock counts as damaged, and is replaced",
         "specs/spec_locks.py",
         "            if found:\n                self._complete",
         "            found = [one for one in found if self.is_owned(one.lock)]\n            for home in [] if found else places:\n                home.files.remove(spec_name)\n            if found:\n                self._complete",
@@ -64,7 +64,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "001-P2",
-        "the refusal does not say which lock is there",
+        "the refusal does not show the existing lock",
         "specs/spec_locks.py",
         "error=ALREADY_LOCKED, existing_lock=shown.lock)",
         "error=ALREADY_LOCKED)",
@@ -74,7 +74,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "001-P2",
-        "a lock is put over one that another program has made meanwhile",
+        "a lock replaces one that another program has just created",
         "specs/spec_folders.py",
         "        if self.files.publish(spec_name, lock):\n            return True\n",
         """\
@@ -110,7 +110,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "001-P4",
-        "the file stays",
+        "a release does not remove the file",
         "specs/spec_locks.py",
         "            one.home.files.remove(spec_name)\n            one.home.notes.forget(spec_name)\n        return UnlockResult",
         "            one.home.notes.forget(spec_name)\n        return UnlockResult",
@@ -118,7 +118,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "001-P4",
-        "among holders of one machine any gives back",
+        "any holder on a machine may release its locks",
         "specs/spec_locks.py",
         'return "" if noted is None or self._is_held(found) or is_gone(noted) else OTHER_HOLDER',
         'return ""',
@@ -128,7 +128,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "001-P5",
-        "any machine unlocks without force",
+        "any machine may unlock without force",
         "specs/spec_locks.py",
         "        if not self.is_owned(found.lock):\n            return OTHER_MACHINE\n",
         "",
@@ -154,7 +154,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "001-P6",
-        "a status does not say since when",
+        "a status lacks the time of the lock",
         "specs/spec_locks.py",
         "            duration=_held_for(lock, now),\n",
         "",
@@ -164,7 +164,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "001-P6",
-        "a status does not say whose it is",
+        "a status lacks the owner",
         "specs/spec_locks.py",
         "            is_owned_by_me=self.is_owned(lock),\n",
         "",
@@ -174,7 +174,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "001-P7",
-        "the timeout is taken as minutes",
+        "the timeout counts minutes",
         "specs/staleness.py",
         "held > lock.timeout * HOUR",
         "held > lock.timeout * 60_000",
@@ -185,7 +185,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "001-P7",
-        "a lock is stale at the moment of its timeout already",
+        "a lock is stale exactly at its timeout",
         "specs/staleness.py",
         "held > lock.timeout * HOUR",
         "held >= lock.timeout * HOUR",
@@ -195,7 +195,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "001-P7",
-        "a status takes every timeout for the default one",
+        "a status uses the default timeout for every lock",
         "specs/spec_locks.py",
         "            is_stale=staleness.is_stale(lock, now),",
         "            is_stale=(staleness.age(lock, now) or 0) > TIMEOUT_HOURS_DEFAULT * staleness.HOUR,",
@@ -205,7 +205,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "001-P7",
-        "a lock whose moment cannot be read is stale",
+        "a lock with an unreadable time is stale",
         "specs/staleness.py",
         "return held is not None and held >",
         "return held is None or held >",
@@ -213,7 +213,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "001-P7",
-        "the age of a lock from the future is below zero",
+        "the age of a lock from the future is negative",
         "specs/staleness.py",
         "None if taken is None or taken > now else",
         "None if taken is None else",
@@ -261,7 +261,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "001-P9",
-        "the host name decides for a machine that was handed in",
+        "the host name decides for a machine that the caller passed",
         "specs/spec_locks.py",
         "return machine.get_machine_id().id == lock.machine_id",
         "return machine.get_machine_id().hostname == lock.hostname",
@@ -811,7 +811,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "001-P9",
-        "an id of a version before is not recognised",
+        "an id from an earlier version is not recognised",
         "specs/machine.py",
         "for one in (*self._ours(), self._user))",
         "for one in [self._used()])",

@@ -29,7 +29,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-01",
-        "a command of an agent leaves no slip",
+        "an agent's command leaves no slip",
         "gate/commands/hook_answers.py",
         "        slips.leave(self.folder, slip, intent.command)\n",
         "        pass\n",
@@ -45,7 +45,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-01",
-        "one of the tools that edit is not known",
+        "one of the editing tools is unknown",
         "gate/clients/claude.py",
         '    "NotebookEdit": "notebook_path",\n',
         "",
@@ -53,7 +53,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-01",
-        "the client is asked for two of its tools only",
+        "the hook is registered for two of the editing tools only",
         "gate/clients/claude.py",
         '_TOOLS = "|".join((*_FILES, *_SHELLS))',
         '_TOOLS = "|".join(("Write", "Edit", *_SHELLS))',
@@ -61,7 +61,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-01",
-        "where a patch moves a file to is not leased",
+        "the target of a patch that moves a file is not leased",
         "gate/clients/patch_files.py",
         "                path = lines[at][len(MOVE) :].rstrip(BLANKS)\n",
         "",
@@ -69,7 +69,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-01",
-        "of several files those are leased that are free",
+        "a refused request for several files leases the free ones",
         "core/bulk_rules.py",
         "    if conflicts:\n        return conflicts\n    return [\n        grant or",
         "    if conflicts:\n"
@@ -83,7 +83,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-01",
-        "what the gate takes is not written down",
+        "the gate's leases are not recorded",
         "gate/lease_gate.py",
         "            outcome = transactions.decide(self.manager, rule, end)\n",
         "            outcome = transactions.look(self.manager, rule, end).outcome\n",
@@ -107,7 +107,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-02",
-        "what an agent has is not found again",
+        "an agent's existing lease is not found",
         "core/bulk_rules.py",
         "            and grant.holder.key == request.holder.key\n            and covers",
         "            and grant.holder.id == request.id\n            and covers",
@@ -115,7 +115,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-02",
-        "every edit tells the agent of its lock",
+        "every edit reports its lock to the agent",
         "gate/lease_gate.py",
         "            told = self.told(outcome.came, outcome.lapsed, mine)\n",
         '            told = f"Locked {mine}: run holdfast unlock when you are done."\n',
@@ -126,7 +126,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-03",
-        "the same file in two checkouts is one",
+        "the same file in two checkouts counts as one",
         "manager/files/paths.py",
         '            inner = f"{os.path.relpath(checkout, self.root)}{real[inside:]}"\n',
         "            inner = real[inside + 1 :]\n",
@@ -142,7 +142,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-04",
-        "what a parent is about to write goes down to its child",
+        "a sub-agent gets a file that its parent is about to write",
         "gate/rulebook/handover.py",
         "    if any(life.asker.is_writing(one.holder.key, one.keys) for one in grants.values()):\n        return False\n",
         "",
@@ -162,7 +162,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-03",
-        "the ledger is where the command runs",
+        "the ledger is opened in the folder where the command runs",
         "manager/manager.py",
         "            return cls.at(home_root(realpath.absolute(place)))\n",
         "            return cls.at(realpath.absolute(place))\n",
@@ -170,7 +170,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-03",
-        "the ledger of an unrelated folder is asked, where the agent stands",
+        "the ledger of the agent's working folder is used for unrelated files",
         "gate/door/client_events.py",
         "        root = root_above(resolved[0])\n",
         "        root = root_above(cwd or os.getcwd())\n",
@@ -178,7 +178,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-03",
-        "the settings of an unrelated folder are read",
+        "the settings of an unrelated folder apply",
         "gate/door/ledger_answer.py",
         "    settings = Settings.load(root, lenient=True)",
         "    settings = Settings.load(os.getcwd(), lenient=True)",
@@ -268,7 +268,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-06",
-        "what is listed as held may be of the dead",
+        "the list of active grants includes those of dead owners",
         "manager/all_grants.py",
         "if isinstance(grant, Grant) and rules.is_live(view, grant) == live",
         "if isinstance(grant, Grant)",
@@ -321,7 +321,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-06",
-        "whatever a client started keeps its files",
+        "any process that a client started keeps its files leased",
         "manager/owners/running_calls.py",
         '        since = _opened(f"{root}/{FOLDER}/{agent}") if agent else 0\n',
         "        since = 0\n",
@@ -329,7 +329,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-06",
-        "a call stays open when its command has returned",
+        "a call stays open after its command has returned",
         "gate/door/ledger_answer.py",
         "    else:\n        running_calls.close_call(root, key, name)\n    is_line",
         "    is_line",
@@ -345,7 +345,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-07",
-        "who was alive twice is not looked for again",
+        "an owner found alive once is not checked again",
         "manager/owners/liveness.py",
         "        if watch.lives():\n            return True\n    except RuntimeError:",
         "        return True\n    except RuntimeError:",
@@ -353,7 +353,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-07",
-        "who was alive in one decision is not looked for in the next",
+        "an owner's life is not checked again in the next decision",
         "core/draft.py",
         "        self._dead: dict[tuple[Witness, tuple[str, ...]], bool | None] = {}\n",
         '        self._dead = globals().setdefault("_dead", {})\n',
@@ -361,7 +361,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-07",
-        "before a denial only the time is looked at",
+        "before a denial only the lease's end is checked",
         "core/conflicts.py",
         "        why = fate(draft, grant)\n        if why and not steal_only(grant):",
         "        expires_at = expiry(draft, grant)\n"
@@ -425,7 +425,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-10",
-        "the retry is planned for the end of the time that the file is kept",
+        "the retry is scheduled for the end of the hand-over",
         "gate/rulebook/contention.py",
         "        retry_at=life.now + asker.retry,\n",
         "        retry_at=life.now + asker.retry + KEPT,\n",
@@ -436,7 +436,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-10",
-        "a stop that is woken early tries early",
+        "a held stop that is woken early retries early",
         "gate/rulebook/contention.py",
         "        if life.now >= wait.retry_at:\n            halted = retry(life, wait, stops=stops)\n",
         "        if life.now > wait.denied_at:\n            halted = retry(life, wait, stops=stops)\n",
@@ -487,7 +487,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-11",
-        "every attempt is tried",
+        "every attempt is a retry",
         "gate/rulebook/contention.py",
         "    if life.now >= wait.retry_at:\n        halted = retry(life, wait)\n",
         "    if life.now >= wait.denied_at:\n        halted = retry(life, wait)\n",
@@ -514,7 +514,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-11",
-        "without hand-overs a file that came free is had before the retry",
+        "without hand-overs a file that came free is granted before the retry",
         "gate/rulebook/contention.py",
         "    if life.asker.wake:\n        if not conflicts:  # it came",
         "    if life.asker.wake or not conflicts:\n        if not conflicts:  # it came",
@@ -530,7 +530,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-12",
-        "what came free ends when it would have been kept no longer",
+        "a lease that was handed over ends with the hand-over, even if used",
         "gate/rulebook/handover.py",
         "            heirs.append(heir.but(stamp=stamps[path]))\n",
         "            heirs.append(heir.but(stamp=stamps[path], ttl=grant.ttl))\n",
@@ -542,7 +542,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-12",
-        "words are lost where the client takes none for a kind of call",
+        "messages are lost at calls that cannot carry any",
         "gate/clients/__init__.py",
         '    hook = intent.hook if intent.hook in tells else ""\n',
         '    hook = intent.hook if intent.hook in tells and intent.event != "agent_call" else ""\n',
@@ -550,7 +550,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-12",
-        "a stop at which nothing can be said counts as told",
+        "a stop that cannot carry messages counts as delivery",
         "gate/rulebook/agent_stop.py",
         "    life.hears, life.goes_on = False, may_go_on\n",
         "    life.hears, life.goes_on = True, may_go_on\n",
@@ -606,7 +606,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-12",
-        "an agent whose file came free stops all the same",
+        "an agent whose file came free stops nevertheless",
         "gate/rulebook/agent_stop.py",
         "    if life.came:\n        return _go_on(life, seen)\n    if is_over",
         "    if is_over",
@@ -625,7 +625,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-12",
-        "the timer runs on for an agent that goes on",
+        "the timer keeps running for an agent that goes on",
         "gate/rulebook/agent_stop.py",
         "    handover.claim(life, seen.waited)\n    life.wake_up()\n    return passed\n",
         "    handover.claim(life, seen.waited)\n    return passed\n",
@@ -633,7 +633,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-12",
-        "the client is told of it in a word that it does not know",
+        "the answer to the client has a word that it does not know",
         "gate/clients/__init__.py",
         '    said = {"decision": "block", "reason": reason_of(answer)}',
         '    said = {"decision": "continue", "reason": reason_of(answer)}',
@@ -641,7 +641,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-12",
-        "what was handed over is kept for ever",
+        "a hand-over never lapses",
         "gate/rulebook/contention.py",
         '        ttl=_kept(life), reason=FOR_NEXT_EDIT, patience=0, stamp=""\n',
         "        ttl=None if asker.wake else _kept(life),\n"
@@ -679,7 +679,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-13",
-        "the client does not obey when a blocked agent may not start others",
+        "the client ignores that a blocked agent may not start others",
         "gate/clients/codex.py",
         "intent.event not in (EDIT, SHELL, AGENT_CALL, OTHER)",
         "intent.event not in (EDIT, SHELL, OTHER)",
@@ -695,7 +695,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-13",
-        "with one agent all that it had started before are blocked",
+        "blocking an agent blocks all agents that it started before",
         "gate/rulebook/agent_family.py",
         "            if block.at <= since:\n",
         "            if since:\n",
@@ -738,7 +738,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-13",
-        "a notice of the client counts as the user's word",
+        "a notice of the client counts as a prompt of the user",
         "gate/clients/claude.py",
         "    if event == PROMPT and not _is_typed(told, data):\n",
         "    if event == PROMPT and told.agent:\n",
@@ -776,7 +776,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-13",
-        "a blocked agent may not even look",
+        "a blocked agent may not even read",
         "gate/guard/before_command.py",
         "sight.blocked is None or reading.only_reads",
         "sight.blocked is None",
@@ -803,7 +803,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-14",
-        "the user does not hear which file it is",
+        "the user is not told which file it is",
         "gate/rulebook/agent_messages.py",
         '        f"holdfast: {agent} may not write {listed(wait.blocked)} now: {owner} has held it for "',
         '        f"holdfast: {agent} may not write now: {owner} has held it for "',
@@ -811,7 +811,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-14",
-        "the user does not hear of a refusal",
+        "the user is not told of a refusal",
         "gate/clients/__init__.py",
         "        **more,\n    }\n    if user:\n",
         "        **more,\n    }\n    if user and more:\n",
@@ -819,7 +819,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-14",
-        "that an agent was blocked is written nowhere",
+        "the blocking of an agent is not recorded",
         "gate/rulebook/agent_records.py",
         'BLOCKED = "agent_blocked"',
         'BLOCKED = "contention_over"',
@@ -835,7 +835,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-14",
-        "a session that ended blocked ends as if all were done",
+        "a session that ended blocked reports success",
         "gate/lease_gate.py",
         "        if not blocks:\n            return Answer(QUIET)\n        from",
         "        if blocks is not None:\n            return Answer(QUIET)\n        from",
@@ -843,7 +843,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-14",
-        "a client without a person before it gets no exit code",
+        "an unattended client gets no exit code",
         "gate/clients/claude.py",
         '{plain(answer.user) or reason_of(answer)}\\n", code=1)\n',
         '{plain(answer.user) or reason_of(answer)}\\n")\n',
@@ -851,7 +851,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-14",
-        "that an agent ended blocked is forgotten with it",
+        "the record of a blocked agent ends with the agent",
         "gate/rulebook/agent_records.py",
         "    PRESENT: GONE,\n    LIMITED",
         "    PRESENT: GONE,\n    BLOCKED: RESUMED,\n    LIMITED",
@@ -859,7 +859,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-14",
-        "every client counts as one with a person before it",
+        "every client counts as attended",
         "gate/clients/claude.py",
         '    return said != "0" if said else not env.get("CLAUDE_CODE_ENTRYPOINT", "").startswith("sdk")',
         '    return said != "0"',
@@ -868,7 +868,7 @@ MUTANTS: list[Mutant] = [
     # When leases end
     Mutant(
         "002-15",
-        "what is clean after a commit is kept",
+        "files that are clean after a commit stay leased",
         "gate/git/commit_check.py",
         "    ids = [one.grant.id for one in ours if one.name not in changed]",
         "    ids = [one.grant.id for one in ours if one.name in changed]",
@@ -928,7 +928,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-16",
-        "a failure of the agent is taken for one of a tool",
+        "a failure of the agent counts as one of a tool",
         "gate/door/ledger_answer.py",
         "    if event == FAILED and not intent.tool:\n",
         "    if event == FAILED and intent.tool:\n",
@@ -944,7 +944,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-16",
-        "the client is not asked for hard failures",
+        "the hook is not registered for hard failures",
         "gate/clients/claude.py",
         '    "StopFailure": None,\n',
         "",
@@ -952,7 +952,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-16",
-        "of an agent that failed only one file is free",
+        "only one file of a failed agent is freed",
         "gate/rulebook/event_decisions.py",
         "    for grant in life.draft.held_by(life.holder.key):\n",
         "    for grant in life.draft.held_by(life.holder.key)[:1]:\n",
@@ -968,7 +968,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-16",
-        "an agent that failed still stands in line",
+        "a failed agent stays in line",
         "gate/rulebook/event_decisions.py",
         '    life.leave_lines("failed")\n',
         "",
@@ -976,7 +976,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-16",
-        "with a session's own agent its sub-agents have failed",
+        "a failure of a session's own agent counts for its sub-agents",
         "gate/rulebook/event_decisions.py",
         "    for grant in life.draft.held_by(life.holder.key):\n",
         "    for grant in life.draft.held_within(life.holder.key):\n",
@@ -1003,7 +1003,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-17",
-        "the client is not asked for the end of a session",
+        "the hook is not registered for the end of a session",
         "gate/clients/claude.py",
         '    "SessionEnd": None,\n',
         "",
@@ -1011,7 +1011,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-17",
-        "what the sub-agents of a session have outlives it",
+        "the leases of a session's sub-agents outlive it",
         "gate/rulebook/sessions.py",
         "    for grant in life.draft.held_within(session):\n        life.free",
         "    for grant in life.draft.held_by(session):\n        life.free",
@@ -1035,7 +1035,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-17",
-        "what a file was when it was leased is not kept",
+        "the state of a file when it was leased is not recorded",
         "gate/lease_gate.py",
         "reason=FOR_EDIT, stamp=stamp_of(place.status)\n",
         'reason=FOR_EDIT, stamp=""\n',
@@ -1082,7 +1082,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-19",
-        "work in the background puts the rest off",
+        "background work postpones the rest",
         "gate/door/ledger_answer.py",
         "    if event == STOP:\n        call",
         "    if event == STOP and not intent.background:\n        call",
@@ -1090,7 +1090,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-19",
-        "a stop that is held in one ledger has happened in the others",
+        "a stop that one ledger holds open counts as over in the others",
         "gate/held_stops.py",
         "            stop.hold_along(until)\n",
         "            pass\n",
@@ -1098,7 +1098,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-19",
-        "an agent that is sent back by one ledger rests in the others",
+        "an agent that one ledger sends back to work rests in the others",
         "gate/held_stops.py",
         "            stop.go_on()\n",
         "            pass\n",
@@ -1117,7 +1117,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-19",
-        "it is free a moment after the 30 s",
+        "a file comes free a moment after the 30 s",
         "core/conflicts.py",
         "draft.now >= grant.idle_at:",
         "draft.now > grant.idle_at:",
@@ -1125,7 +1125,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-19",
-        "the agent goes on, and so does the timer",
+        "the timer keeps running although the agent goes on",
         "gate/rulebook/agent_life.py",
         "            bulk_rules.come_to_rest(self.draft, self.holder.key, None)\n            rest.end(",
         "            rest.end(",
@@ -1141,7 +1141,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-19",
-        "what is held runs out while a stop is held",
+        "leases expire while a stop is held open",
         "gate/rulebook/agent_life.py",
         "        length = self.asker.idle + max(0, held_until - self.now)\n",
         "        length = self.asker.idle\n",
@@ -1149,7 +1149,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-19",
-        "what comes to an agent that rests has no timer",
+        "a file that is handed to a resting agent has no timer",
         "gate/rulebook/handover.py",
         "    if rest is not None:\n        idle_at = max(",
         "    if rest is not None and rest.held_until:\n        idle_at = max(",
@@ -1157,7 +1157,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-19",
-        "nobody knows that an agent without files has stopped",
+        "the stop of an agent without files is not recorded",
         "gate/rulebook/agent_life.py",
         "        if not (left or held_until or known or agent_family.has_children(self.draft, self.holder)):\n",
         "        if not (left or held_until or self.known.rest):\n",
@@ -1182,7 +1182,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-20",
-        "the report gives the time of the wait for the age of the lock",
+        "the report gives the length of the wait as the age of the lock",
         "gate/rulebook/agent_messages.py",
         "round((now - conflict.since) / 1_000_000, 3)",
         "round((now - wait.denied_at) / 1_000_000, 3)",
@@ -1190,7 +1190,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-20",
-        "the report gives its own moment for that of the heartbeat",
+        "the report gives its own time as that of the heartbeat",
         "gate/rulebook/agent_messages.py",
         '        "last_heartbeat": iso(wait.denied_at),',
         '        "last_heartbeat": iso(now),',
@@ -1214,7 +1214,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-20",
-        "what is read lacks the last heartbeat",
+        "the printed report lacks the last heartbeat",
         "gate/rulebook/agent_messages.py",
         "        f\"  last heartbeat  {report['last_heartbeat']}\\n\"\n",
         "",
@@ -1230,7 +1230,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-20",
-        "the owner's name may be another's too",
+        "two owners may have the same name",
         "gate/rulebook/display_names.py",
         '        if agent_records.owner_of_name(view, name) in ("", key):\n            return name\n',
         "        if name:\n            return name\n",
@@ -1238,7 +1238,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-20",
-        "whose name it is is not written down",
+        "the owner of a name is not recorded",
         "gate/rulebook/display_names.py",
         "            agent_records.Name(name, key).write(draft, agent_records.NAMED)\n",
         "            pass\n",
@@ -1270,7 +1270,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-21",
-        "what is freed is committed once more",
+        "freed files are committed again",
         "gate/git/git_files.py",
         '    env.pop("GIT_INDEX_FILE", None)\n',
         '    env.pop("GIT_INDEX_FILE", None)\n'
@@ -1308,7 +1308,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-22",
-        "what a person saved meanwhile is the agent's",
+        "files that a person saves meanwhile are leased to the agent",
         "gate/guard/after_command.py",
         "    new = unclaimed_changes.news(root, key, found[0].free)\n",
         "    new = unclaimed_changes.news(root, key, found[0].free)\n"
@@ -1344,7 +1344,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-23",
-        "a file never comes out of Blocked by hand",
+        "a prompt of the user does not move a file out of Blocked",
         "gate/door/ledger_answer.py",
         "    if event == PROMPT:\n        return gate.prompt()\n",
         "",
@@ -1391,7 +1391,7 @@ MUTANTS: list[Mutant] = [
     # What was to be verified
     Mutant(
         "002-24",
-        "the gate looks first and takes in a second step",
+        "the gate checks first and grants in a second transaction",
         "gate/lease_gate.py",
         "        outcome = self.decide(lambda view: event_decisions.edit(view, self.asker, wanted))\n",
         "        found = transactions.look(\n"
@@ -1413,7 +1413,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-24",
-        "only readers keep a writer out",
+        "only readers conflict with a writer",
         "core/conflicts.py",
         "            return [place for place in places if modes[place] != READ]\n"
         "        return places\n",
@@ -1485,7 +1485,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-27",
-        "one that stands in line for a dead owner's file does not get it",
+        "a waiter for a dead owner's file does not get it",
         "core/conflicts.py",
         "        if why and not steal_only(grant):\n            draft.end",
         "        if why and not grant.reason and not steal_only(grant):\n            draft.end",
@@ -1518,7 +1518,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-27",
-        "a held stop does not look whether the owner lives",
+        "a held stop does not check whether the owner lives",
         "gate/rulebook/agent_stop.py",
         "        return None  # that hold belongs to a later stop\n    life.look_round()\n",
         "        return None\n    handover.notice(life)\n",
@@ -1529,7 +1529,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-28",
-        "a stop is like any other event",
+        "a stop is treated like any other event",
         "gate/clients/claude.py",
         '    "Stop": STOP,',
         '    "Stop": OTHER,',
@@ -1537,7 +1537,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-28",
-        "the client is not asked for stops",
+        "the hook is not registered for stops",
         "gate/clients/claude.py",
         '    "Stop": None,\n',
         "",
@@ -1545,7 +1545,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "002-28",
-        "a stop is noted, and the leases have no end",
+        "a stop is recorded, but the leases have no end",
         "gate/rulebook/agent_life.py",
         "        left = bulk_rules.come_to_rest(self.draft, self.holder.key, length)\n",
         "        left = self.draft.held_by(self.holder.key)\n",

@@ -7,7 +7,7 @@ from mutants.table import Mutant
 MUTANTS: list[Mutant] = [
     Mutant(
         "003-01",
-        "the lock says its moment as a number",
+        "the lock has its time as a number",
         "proof/dialects/proof_codec.py",
         '"acquired_at": acquired}',
         '"acquired_at": now}',
@@ -27,7 +27,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "003-01",
-        "everybody may read the lock",
+        "any user may read the lock",
         "proof/ledger_lock.py",
         "os.open(self._seat, NEW, 0o600)",
         "os.open(self._seat, NEW, 0o644)",
@@ -48,7 +48,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "003-01",
-        "the lock is put over another's",
+        "the lock replaces another's",
         "proof/ledger_lock.py",
         "os.link(self._seat, self._folder.lock)",
         "os.replace(self._seat, self._folder.lock)",
@@ -59,7 +59,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "003-02",
-        "it is given up after a second",
+        "a waiter gives up after a second",
         "proof/ledger_lock.py",
         "WAIT_SECONDS = 5.0",
         "WAIT_SECONDS = 1.0",
@@ -70,7 +70,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "003-02",
-        "it is waited for without an end that was promised",
+        "a waiter waits longer than the promised limit",
         "proof/ledger_lock.py",
         "WAIT_SECONDS = 5.0",
         "WAIT_SECONDS = 30.0",
@@ -78,7 +78,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "003-02",
-        "it is tried every tenth of a second",
+        "a waiter retries only every tenth of a second",
         "proof/ledger_lock.py",
         "POLL_SECONDS = 0.010",
         "POLL_SECONDS = 0.100",
@@ -86,7 +86,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "003-02",
-        "the pauses grow and grow",
+        "the pauses between retries grow without limit",
         "proof/ledger_lock.py",
         "pause = min(_PAUSE_SECONDS + (now - turn_since) / 8, POLL_SECONDS)",
         "pause = _PAUSE_SECONDS + (now - turn_since) / 8",
@@ -97,7 +97,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "003-02",
-        "it is tried without a pause",
+        "a waiter does not lengthen its pauses",
         "proof/ledger_lock.py",
         "pause = min(_PAUSE_SECONDS + (now - turn_since) / 8, POLL_SECONDS)",
         "pause = _PAUSE_SECONDS",
@@ -105,7 +105,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "003-02",
-        "the error has other words",
+        "the error has another text",
         "proof/ledger_lock.py",
         'f"timeout waiting for lock: {found.holder()}',
         'f"gave up: {found.holder()}',
@@ -113,7 +113,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "003-03",
-        "the lock stays",
+        "a release leaves the lock",
         "proof/ledger_lock.py",
         """\
                 return False
@@ -124,7 +124,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "003-04",
-        "a lock is taken away for its age",
+        "an old lock is removed",
         "proof/ledger_lock.py",
         "return found is not None and found.is_dead and _remove_lock(self._folder, found)",
         """\
@@ -138,7 +138,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-04",
-        "nobody recovers the lock of a process that was killed",
+        "the lock of a killed process is never recovered",
         "proof/ledger_lock.py",
         "if self._break_dead():",
         "if self._wait_seconds > 60 and self._break_dead():",
@@ -158,7 +158,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-04",
-        "the lock of a process that lives can be broken once it is old",
+        "the old lock of a living process can be broken",
         "proof/ledger_lock.py",
         "if found.owner is not None and found.owner.host == own_witness().host and not found.is_dead:",
         "if found.owner is not None and found.owner.host != own_witness().host and not found.is_dead:",
@@ -168,7 +168,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-04",
-        "whatever lock is there is removed, not the one that was looked at",
+        "the present lock is removed, even if it is not the one that was checked",
         "proof/ledger_lock.py",
         """\
         if same:
@@ -212,7 +212,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-05",
-        "a claim has a field more",
+        "a claim has an additional field",
         "proof/dialects/seed_dialect.py",
         '"owner": owner, "expires_at": proof_codec.moment_text(until),',
         '"owner": owner, "expires_at": proof_codec.moment_text(until), "timeout": 300,',
@@ -222,7 +222,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-05",
-        "a claim does not say until when",
+        "a claim lacks its end",
         "proof/dialects/seed_dialect.py",
         '"owner": owner, "expires_at": proof_codec.moment_text(until),',
         '"owner": owner, "expires_at": proof_codec.moment_text(now),',
@@ -242,7 +242,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-06",
-        "what meta.json says is ignored",
+        "meta.json is ignored",
         "proof/claims.py",
         "            return self._ledger.folder.timeout()\n",
         "            return proof_codec.TIMEOUT_DEFAULT\n",
@@ -270,7 +270,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-06",
-        "an hour is too long already",
+        "an hour is refused",
         "proof/dialects/proof_codec.py",
         "if not TIMEOUT_MIN <= length <= TIMEOUT_MAX:",
         "if not TIMEOUT_MIN <= length < TIMEOUT_MAX:",
@@ -294,7 +294,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-07",
-        "a reaped claim goes on",
+        "a reaped claim stays in force",
         "proof/dialects/seed_dialect.py",
         "elif type in (proof_codec.RELEASED, proof_codec.REAPED):",
         "elif type == proof_codec.RELEASED:",
@@ -310,7 +310,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-07",
-        "a claim lasts until the moment after its end",
+        "a claim lasts a moment too long",
         "proof/claim_state.py",
         "self.expires_at is None or self.expires_at > now",
         "self.expires_at is None or self.expires_at >= now",
@@ -337,7 +337,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-08",
-        "claim files do not say since when",
+        "claim files lack the start of the claim",
         "proof/dialects/proof_codec.py",
         """\
             "acquired_at": moment_text_nano(acquired_at),
@@ -365,7 +365,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-09",
-        "claims that live are reaped",
+        "live claims are reaped",
         "proof/claims.py",
         "for claim in self._state.expired(now) if claim.is_whole]",
         "for claim in self._state.claims.values() if claim.is_whole]",
@@ -381,7 +381,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-09",
-        "what a killed process left is another program's",
+        "the leftovers of a killed process count as another program's",
         "proof/claims.py",
         "            found += [claim for claim in files if not self._was_ours(claim)]\n",
         "            found += files\n",
@@ -413,7 +413,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-09",
-        "what was claimed again meanwhile is reaped",
+        "a node that was claimed again meanwhile is reaped",
         "proof/claims.py",
         "            if not self._stale(now):\n                raise _Changed\n",
         "",
@@ -433,7 +433,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-10",
-        "whoever has a node claims it again",
+        "the owner of a node claims it again",
         "proof/claims.py",
         "        if found is not None and found.is_live(at):\n            hint",
         "        if found is not None and found.owner != owner and found.is_live(at):\n            hint",
@@ -441,7 +441,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-10",
-        "the refusal has other words",
+        "the refusal has another text",
         "proof/claims.py",
         'f"node already locked: {claim.owner}',
         'f"node is taken: {claim.owner}',
@@ -452,7 +452,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-10",
-        "whether a node is free is looked at only before the lock is taken",
+        "the check that a node is free comes only before the lock",
         "proof/event_ledger.py",
         """\
                     check(head)
@@ -464,7 +464,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-11",
-        "a number that is passed already is accepted",
+        "an outdated number is accepted",
         "proof/event_ledger.py",
         "if expected is not None and head != expected:",
         "if expected is not None and head < expected:",
@@ -512,7 +512,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-12",
-        "a number of seven digits is none",
+        "a number of seven digits is not recognised",
         "proof/dialects/proof_codec.py",
         "[1-9][0-9]{0,17})",
         "[1-9][0-9]{0,5})",
@@ -554,7 +554,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-13",
-        "an event is written in its place",
+        "an event is written in place",
         "proof/proof_folder.py",
         "os.link(self.path, self._folder.event(sequence))",
         "write_new(self._folder.event(sequence), self.data)",
@@ -564,7 +564,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-13",
-        "what was written aside stays",
+        "the temporary file of an event stays",
         "proof/event_ledger.py",
         """\
             for draft in drafts:
@@ -602,7 +602,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-14",
-        "looking makes a folder",
+        "a read creates a folder",
         "proof/proof_folder.py",
         "        self.dialect: Final[Dialect] = dialect.found(self)\n",
         "        self.dialect: Final[Dialect] = dialect.found(self)\n        self.make_own()\n",
@@ -625,7 +625,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-15",
-        "a writer compares only before it has the lock",
+        "a writer compares the numbers only before it has the lock",
         "proof/event_ledger.py",
         """\
                     check(head)
@@ -664,7 +664,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-15",
-        "a mismatch of one is passed over",
+        "a mismatch of one is accepted",
         "proof/event_ledger.py",
         "expected is not None and head != expected",
         "expected is not None and head > expected + 1",
@@ -674,7 +674,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-16",
-        "anybody releases and refreshes",
+        "any owner may release and refresh any claim",
         "proof/claims.py",
         "if found is None or found.owner != owner:",
         "if found is None:",
@@ -715,7 +715,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-16",
-        "a proof of both dialects is taken for one of ours",
+        "a proof in both dialects counts as one of ours",
         "proof/dialects/dialect.py",
         "    if theirs and ours:\n        raise _mixed(folder.root, theirs, ours)\n",
         "    if theirs and ours:\n        return SEED\n",
@@ -745,7 +745,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-17",
-        "an event can be there in part",
+        "a partial event is visible",
         "proof/proof_folder.py",
         "os.link(self.path, self._folder.event(sequence))",
         "write_new(self._folder.event(sequence), self.data)",
@@ -755,7 +755,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-17",
-        "a writer that was killed locks all others out",
+        "a killed writer locks out all others",
         "proof/ledger_lock.py",
         "if self._break_dead():",
         "if self._wait_seconds > 60 and self._break_dead():",
@@ -765,7 +765,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-17",
-        "the last one in the line is the first",
+        "the last in line goes first",
         "proof/append_line.py",
         "self._place <= 1 or self._is_free(self._file(), 1, self._place - 1)",
         "self._is_free(self._file(), self._place + 1, 1 << 20)",
@@ -773,7 +773,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-17",
-        "a batch is appended in part",
+        "a batch is appended partially",
         "proof/event_ledger.py",
         "return self.commit(lambda: batch, lambda head",
         "return self.commit(lambda: batch[:2], lambda head",
@@ -791,7 +791,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-02",
-        "what waits looks three times as seldom",
+        "a waiter checks a third as often",
         "proof/ledger_lock.py",
         "POLL_SECONDS = 0.010",
         "POLL_SECONDS = 0.030",
@@ -811,7 +811,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-09",
-        "a command that follows reaps nothing",
+        "a command that follows the ledger reaps nothing",
         "cli/proof_commands.py",
         "            _reap_quietly(claims)\n",
         "            pass\n",
@@ -821,7 +821,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-15",
-        "retries pause as long each time",
+        "all pauses between retries are of the same length",
         "proof/backoff.py",
         "pause = min(pause * 2, longest)",
         "pause = min(pause, longest)",
@@ -831,7 +831,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-15",
-        "a decision is not made again",
+        "a retry does not decide again",
         "proof/event_ledger.py",
         "_DECISIONS = 20",
         "_DECISIONS = 1",
@@ -841,7 +841,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-16",
-        "the file of another's claim is written over",
+        "the file of another's claim is overwritten",
         "proof/claims.py",
         "            raise _locked(\n                shown, f",
         "            return\n            raise _locked(\n                shown, f",
@@ -880,7 +880,7 @@ if found is None or found.age(self._clock.read().wall * 1000) < BREAK_SECONDS:
     ),
     Mutant(
         "003-16",
-        "what came between is released twice in af",
+        "an expired claim that another process released is released again in af",
         "proof/claims.py",
         "                events, check, settle, lambda: ended == self._stale(made.acquired_at or 0, node)\n",
         "                events, check, settle\n",

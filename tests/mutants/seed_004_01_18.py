@@ -49,7 +49,7 @@ READ_ONLY = (
 MUTANTS: list[Mutant] = [
     Mutant(
         "004-01",
-        "readers keep each other out",
+        "readers exclude each other",
         "core/conflicts.py",
         "return [place for place in places if modes[place] != READ]",
         "return places",
@@ -57,7 +57,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-01",
-        "two may write one file",
+        "two holders may write one file",
         "core/conflicts.py",
         "        return places\n\n    def _standing",
         "        return [place for place in places if self._request.modes[place] == READ]\n\n"
@@ -74,7 +74,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-02",
-        "what is being written may be read",
+        "a file that is locked for writing may be read",
         "core/conflicts.py",
         "        return places\n\n    def _standing",
         "        return [place for place in places if self._request.modes[place] != READ]\n\n"
@@ -86,7 +86,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-02",
-        "what is being read may be written",
+        "a file that is locked for reading may be written",
         "core/conflicts.py",
         "return [place for place in places if modes[place] != READ]",
         "return []",
@@ -119,7 +119,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-03",
-        "of many folders only the first is looked into",
+        "only the first of many folders is checked",
         "core/draft.py",
         "        if inside is not None:\n            below.append(inside)",
         "        if inside is not None and not below:\n            below.append(inside)",
@@ -135,7 +135,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-04",
-        "a folder is found out only if it is named first",
+        "a folder is detected only if it is named first",
         "manager/request_limits.py",
         "if place.folder and found is writes:",
         "if place.folder and found is writes and not writes:",
@@ -151,7 +151,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-04",
-        "a write lock on a folder is another error",
+        "a write lock on a folder raises another error",
         "manager/request_limits.py",
         "    return OverLockError(",
         "    return BadKeyError(",
@@ -175,7 +175,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-05",
-        "an agent is sent out without its read locks",
+        "an agent is dispatched without its read locks",
         "work/engine/item_store.py",
         "holder, wanted.read_paths, wanted.write_paths, ttl,",
         "holder, (), wanted.write_paths, ttl,",
@@ -183,7 +183,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-05",
-        "the locks of an analysis stay when it is done",
+        "the locks of a finished analysis stay",
         "work/engine/item_store.py",
         "given = Decision(new) if hold else _released(view, known, new)",
         "given = _released(view, known, new) if reason and not hold else Decision(new)",
@@ -215,7 +215,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-06",
-        "the locks are given back between two phases",
+        "the locks are released between two phases",
         "work/engine/item_store.py",
         "                escalated=False, data={**known.data, **(data or {})},\n"
         "            )  # fmt: skip\n"
@@ -228,7 +228,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-06",
-        "nothing is verified",
+        "the verification phase is skipped",
         "work/engine/work_items.py",
         "in MERGE_PHASES[1:] if phase != FIX",
         "in MERGE_PHASES[1:-1] if phase != FIX",
@@ -276,7 +276,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-08",
-        "controllers of one name in two modules are one group",
+        "controllers with the same name in two modules are one group",
         "work/screens/manifest.py",
         'return f"{self.module}/{self.controller}"',
         "return self.controller",
@@ -292,7 +292,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-08",
-        "what reaches into another module is taken for a module's own",
+        "targets in another module count as within the module",
         "work/screens/screen_plan.py",
         "IN_MODULE if all(module == first for module in modules) else IN_APP",
         "IN_MODULE if any(module == first for module in modules) else IN_APP",
@@ -300,7 +300,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-08",
-        "who reads a folder is not counted for the files in it",
+        "readers of a folder are not counted for the files in it",
         "work/screens/screen_plan.py",
         "        found |= readers.get(folder, 0)\n",
         "        found |= 0\n",
@@ -345,7 +345,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-10",
-        "one more is sent out than there are slots",
+        "one more item is dispatched than there are slots",
         "work/engine/scheduler_loop.py",
         "has_room = used < self._limits.slots and",
         "has_room = used <= self._limits.slots and",
@@ -353,7 +353,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-10",
-        "one that cannot start holds up all behind it",
+        "an item that cannot start holds up all items behind it",
         "work/engine/scheduler_loop.py",
         "            if item is None:\n                break\n",
         "            if item is None or self._blocked.keys() - {item.id}:\n                break\n",
@@ -361,7 +361,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-10",
-        "to the locks all items are one holder",
+        "all items share one lock holder",
         "work/engine/callbacks.py",
         'key=f"work/{item.id}"',
         'key="work"',
@@ -393,7 +393,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-12",
-        "what has just begun comes first",
+        "the newest item comes first",
         "work/engine/work_items.py",
         "return (not self.escalated, -self.priority, order, self.arrival)",
         "return (not self.escalated, -self.priority, -order, self.arrival)",
@@ -401,7 +401,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-12",
-        "of one phase the last come is served first",
+        "within a phase the last to arrive is served first",
         "work/engine/work_items.py",
         "return (not self.escalated, -self.priority, order, self.arrival)",
         "return (not self.escalated, -self.priority, order, -self.arrival)",
@@ -409,7 +409,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-13",
-        "the escalated have no priority",
+        "escalated items have no priority",
         "work/engine/work_items.py",
         "return (not self.escalated, -self.priority, order, self.arrival)",
         "return (False, -self.priority, order, self.arrival)",
@@ -417,7 +417,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-13",
-        "escalation after one minute",
+        "items escalate after one minute",
         "work/engine/scheduler.py",
         "PATIENCE_SECONDS = 600.0",
         "PATIENCE_SECONDS = 60.0",
@@ -425,7 +425,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-13",
-        "escalation after an hour",
+        "items escalate after an hour",
         "work/engine/scheduler.py",
         "PATIENCE_SECONDS = 600.0",
         "PATIENCE_SECONDS = 3600.0",
@@ -433,7 +433,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-13",
-        "the escalated get no reservation",
+        "escalated items get no reservation",
         "work/engine/scheduler_loop.py",
         "self._item_store.escalate(item, host.holder(item) if host is not None else None)",
         "self._item_store.escalate(item, None)",
@@ -468,7 +468,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-14",
-        "a dispatcher has four slots whatever is set",
+        "a dispatcher always has four slots",
         "work/screens/pipeline.py",
         "lock_manager=manager, slots=layout.slots, queue_seconds",
         "lock_manager=manager, queue_seconds",
@@ -476,7 +476,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-15",
-        "a list of nothing allows everything",
+        "an empty list allows everything",
         "gate/checked_write.py",
         "    if allowed_write_paths is not None:\n        _check_allowed(",
         "    if allowed_write_paths:\n        _check_allowed(",
@@ -484,7 +484,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-15",
-        "a path is allowed that begins like an allowed one",
+        "a path that starts like an allowed one is allowed",
         "gate/checked_write.py",
         "if real == entry or entry in above or any(",
         "if real.startswith(entry) or any(",
@@ -492,7 +492,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-15",
-        "a grant is good at the moment of its end",
+        "a grant is valid exactly at its end",
         "core/conflicts.py",
         "if expires_at is not None and draft.now >= expires_at:",
         "if expires_at is not None and draft.now > expires_at:",
@@ -500,7 +500,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-15",
-        "the grant of a dead owner is good",
+        "the grant of a dead owner is valid",
         "core/rules.py",
         "    why = fate(draft, grant)\n    if why:\n        code = NOT_HELD",
         "    why = fate(draft, grant)\n    if why == EXPIRED:\n        code = NOT_HELD",
@@ -508,7 +508,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-15",
-        "a lock for reading is enough to write",
+        "a read lock is enough to write",
         "gate/checked_write.py",
         "if held.get(target.place.key) != WRITE:",
         "if target.place.key not in held:",
@@ -524,7 +524,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-15",
-        "a token that is too high is taken",
+        "a token that is too high is accepted",
         "gate/checked_write.py",
         "if token is not None and token != known.token:",
         "if token is not None and token < known.token:",
@@ -532,7 +532,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-15",
-        "the grant is not looked at again before the file is replaced",
+        "the grant is not verified again before the file is replaced",
         "gate/checked_write.py",
         "            with manager.fenced(grant_id, token):\n                new.commit()",
         "            new.commit()",
@@ -540,7 +540,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-15",
-        "a file is written in its place",
+        "a file is written in place",
         "gate/replacement.py",
         "        self._open_file(folder, 0o666 if old is None else 0o600)\n",
         "        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC\n"
@@ -549,7 +549,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-15",
-        "an agent may write the whole tree, whatever was locked for it",
+        "an agent may write the whole tree, whatever its locks cover",
         "gate/sandbox/box.py",
         "            places.add_targets(root, grant.write_paths)\n",
         "            places.add_folder(root)\n",
@@ -567,7 +567,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-15",
-        "without a sandbox in the kernel, agents are dispatched all the same",
+        "without a sandbox in the kernel, agents are dispatched nevertheless",
         "gate/sandbox/box.py",
         "    if not found.is_enough:\n        raise SandboxError(\n",
         "    if found.is_enough:\n        return found\n    if found.abi < 0:\n"
@@ -576,7 +576,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-15",
-        "where there can be no broker, tasks are begun all the same",
+        "where no broker can run, tasks start nevertheless",
         "work/tasks/dispatcher.py",
         '        demand(what="a list of tasks")',
         "        pass",
@@ -619,7 +619,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-17",
-        "what is refused stays in line",
+        "a refused request stays in line",
         "manager/manager.py",
         "call, lambda view: rules.acquire(view, request, wait=False, again=False)",
         "call, lambda view: rules.acquire(view, request, wait=True, again=False)",
@@ -635,7 +635,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-17",
-        "an item that cannot have its locks is ended",
+        "an item that cannot have its locks ends",
         "work/engine/scheduler_loop.py",
         "            self._block(item, claimed)\n",
         '            self.cancel(item.id, "not free")\n',
@@ -659,7 +659,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-18",
-        "a repository without settings has tries of another length",
+        "a repository without settings has another time limit for tries",
         "work/screens/layout.py",
         "queue_seconds: float = 300",
         "queue_seconds: float = 3000",
@@ -667,7 +667,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-18",
-        "a dispatcher does not heed how long a try lasts",
+        "a dispatcher ignores the time limit of a try",
         "work/screens/pipeline.py",
         "slots=layout.slots, queue_seconds=layout.queue_seconds,",
         "slots=layout.slots,",
@@ -683,7 +683,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-18",
-        "one that is tried again goes to the end of the line",
+        "an item that is retried goes to the end of the line",
         "work/engine/item_store.py",
         "retries=known.retries + (1 if counts else 0),",
         "retries=known.retries + (1 if counts else 0), arrival=view.head + 1,",
@@ -691,7 +691,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-18",
-        "there is one try more than was said",
+        "there is one try more than the settings allow",
         "work/engine/scheduler_loop.py",
         "        if item.retries >= self._limits.retries:\n            tries",
         "        if item.retries > self._limits.retries:\n            tries",

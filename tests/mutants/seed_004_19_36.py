@@ -32,7 +32,7 @@ RESERVED = (
 MUTANTS: list[Mutant] = [
     Mutant(
         "004-19",
-        "what its holder leases later counts for the grant",
+        "later leases of the holder count for the grant",
         "core/rules.py",
         "writes = [held for held, mode in zip(grant.keys, grant.modes, strict=True) if mode == WRITE]",
         "writes = [held for held, mode, _id in draft.rows_of(grant.holder.key) if mode == WRITE]",
@@ -48,7 +48,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-19",
-        "a merge is given more files while its agent is out",
+        "a merge is granted more files while its agent is running",
         "work/screens/pipeline.py",
         "if known(view, group).state not in workflow_states.OVER:",
         "if known(view, group).state == workflow_states.QUEUED:",
@@ -83,7 +83,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-20",
-        "who waits gives up after 30 seconds",
+        "a waiting request gives up after 30 seconds",
         "manager/manager.py",
         "timeout: float = 300,\n"
         "        ttl: float | None = TTL_DEFAULT_SECONDS,\n"
@@ -97,7 +97,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-20",
-        "giving back twice is an error",
+        "releasing twice is an error",
         "core/rules.py",
         "    if not isinstance(grant, Grant):\n        return Decision(False)\n",
         "    if not isinstance(grant, Grant):\n        return Decision(lost(grant, id))\n",
@@ -105,7 +105,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-20",
-        "a look takes reads for writes",
+        "a check treats reads as writes",
         "manager/manager.py",
         "request = self.request(outsider, read_paths, write_paths)",
         "request = self.request(outsider, (), [*read_paths, *write_paths])",
@@ -113,7 +113,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-20",
-        "a wait in vain ends as a conflict",
+        "a wait that times out is reported as a conflict",
         "core/sentences.py",
         "return LockTimeoutError(",
         'return error_of("E_LOCK_CONFLICT")(',
@@ -129,7 +129,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-21",
-        "what may be written is said to be read too",
+        "a grant lists its writable paths as read too",
         "manager/grants.py",
         "if held == mode and kind(key) != INODE",
         "if held in (mode, WRITE) and kind(key) != INODE",
@@ -137,7 +137,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-21",
-        "a grant never learns that it was released",
+        "a grant does not notice that it was released",
         "manager/grants.py",
         "return self._has_ended(self.id)",
         "return GrantSnapshot.released",
@@ -153,7 +153,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-22",
-        "what a thread decides is old when it is written down",
+        "a thread's decision is outdated when it is recorded",
         "store/memory.py",
         "        if not self._mutex.acquire(False):\n"
         "            self._enter(deadline)\n"
@@ -167,7 +167,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-22",
-        "a thread that meets another inside the ledger is turned away",
+        "a thread that meets another inside the ledger is refused",
         "store/sqlite.py",
         "if not mutex.acquire(False) and not mutex.acquire(timeout=max(0.0, deadline - monotonic())):",
         "if not mutex.acquire(False):",
@@ -175,7 +175,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-23",
-        "stop does not wait for those that are out",
+        "stop does not wait for dispatched items",
         "work/engine/scheduler.py",
         "        self._pool.finish()\n        if self._following is not None:\n",
         "        if self._following is not None:\n",
@@ -183,7 +183,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-23",
-        "stop lets all be done that waits",
+        "stop runs all waiting items first",
         "work/engine/scheduler.py",
         "        self.drain()\n        if self._thread is None:\n",
         "        self.wait_until_idle()\n        self.drain()\n        if self._thread is None:\n",
@@ -191,7 +191,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-23",
-        "those that are out count as waiting",
+        "dispatched items count as waiting",
         "work/engine/scheduler_loop.py",
         "queue_depth=len(self._lines) + len(self._later),",
         "queue_depth=len(self._lines) + len(self._later) + len(self._out),",
@@ -199,7 +199,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-24",
-        "an item does not know when it was sent out",
+        "an item lacks the time of its dispatch",
         "work/engine/item_store.py",
         "token=grant.token, dispatched=view.now,",
         "token=grant.token,",
@@ -207,7 +207,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-24",
-        "in the ledger reads and writes of an item change places",
+        "in the ledger the reads and writes of an item are swapped",
         "work/engine/work_items.py",
         'LockRequest(tuple(data["read_paths"]), tuple(data["write_paths"]))',
         'LockRequest(tuple(data["write_paths"]), tuple(data["read_paths"]))',
@@ -215,7 +215,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-24",
-        "one that is done stays dispatched",
+        "a finished item stays dispatched",
         "work/engine/item_store.py",
         "status=after(known.status, FAILED if reason else DONE), reason=reason,",
         "status=after(known.status, FAILED) if reason else known.status, reason=reason,",
@@ -223,7 +223,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-25",
-        "a given scheduler does not know the phases",
+        "a scheduler that the caller passes does not know the phases",
         "work/screens/pipeline.py",
         "            self.use(scheduler)\n            scheduler.serve",
         "            self.item_store = scheduler.item_store\n            scheduler.serve",
@@ -239,7 +239,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-25",
-        "without a lock manager there is one nevertheless",
+        "a pipeline without a lock manager opens one",
         "work/screens/pipeline.py",
         "        tree = lock_manager.tree if lock_manager is not None else None\n",
         '        lock_manager = lock_manager or LockManager.open(root or ".")\n'
@@ -248,7 +248,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-25",
-        "the semaphore is not asked",
+        "the semaphore is not used",
         "work/engine/scheduler.py",
         "                claude_semaphore,\n            ),\n",
         "                None,\n            ),\n",
@@ -256,7 +256,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-25",
-        "a permit is given back twice",
+        "a permit is released twice",
         "work/engine/scheduler_loop.py",
         "        if has_permit and self._limits.permits is not None:\n",
         "        if self._limits.permits is not None:\n",
@@ -272,7 +272,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-26",
-        "one that waits for its locks is said to be analysed",
+        "a workflow that waits for its locks is shown as being analysed",
         "work/screens/pipeline.py",
         "if item.status == DISPATCHED:\n            state",
         "if not item.is_over:\n            state",
@@ -288,7 +288,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-27",
-        "an empty grant id means none, in a phase",
+        "a phase treats an empty grant id as none",
         "work/screens/pipeline.py",
         "        if grant_id is None:\n            return\n",
         "        if not grant_id:\n            return\n",
@@ -296,7 +296,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-27",
-        "a phase works under a grant that is out for another workflow",
+        "a phase works under a grant of another workflow's running item",
         "work/screens/pipeline.py",
         "if item is None or item.workflow != name:",
         "if item is None:",
@@ -304,7 +304,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-27",
-        "a grant without an agent at work has its old meaning",
+        "a phase accepts a grant that no dispatched item has",
         "work/screens/pipeline.py",
         "if item is None or item.workflow != name:",
         "if item is not None and item.workflow != name:",
@@ -312,7 +312,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-27",
-        "the phases after the analysis look at no grant",
+        "the phases after the analysis check no grant",
         "work/screens/pipeline.py",
         "        screens = self._group(group)\n        self._check_grant(group, grant_id)\n",
         "        screens = self._group(group)\n",
@@ -320,7 +320,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-27",
-        "a phase that is given no grant takes that for one",
+        "a phase treats a missing grant as an invalid one",
         "work/screens/pipeline.py",
         "def run_fix(self, group: str, grant_id: str | None = None)",
         'def run_fix(self, group: str, grant_id: str | None = "")',
@@ -328,7 +328,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-27",
-        "an empty grant id means none, for a write",
+        "a write treats an empty grant id as none",
         "gate/checked_write.py",
         "    elif grant_id is not None:\n        current",
         "    elif grant_id:\n        current",
@@ -336,7 +336,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-27",
-        "whoever knows the id of another's grant writes with it",
+        "a caller that knows the id of another's grant writes with it",
         "gate/checked_write.py",
         "if token != known.token and is_foreign(known.holder):",
         "if token not in (None, known.token) and is_foreign(known.holder):",
@@ -355,7 +355,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-28",
-        "a folder is one only if it ends with a slash",
+        "a folder is recognised only by a slash at the end",
         "work/screens/findings.py",
         'return place.path, "", place.folder',
         'return place.path, "", text.endswith("/")',
@@ -395,7 +395,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-29",
-        "work on merges is said to be analysis",
+        "work on merges is shown as analysis",
         "server/state/board.py",
         'return "analyzing" if merging == {ANALYZE} else "merging"',
         'return "analyzing"',
@@ -403,7 +403,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-29",
-        "whatever keeps an item waiting, it waits for a slot",
+        "every waiting item is shown as waiting for a slot",
         "server/state/board.py",
         "conflicts = [] if item.grant_id else self._question(item)(view)",
         "conflicts = self._question(item)(view) if item.grant_id else []",
@@ -413,7 +413,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-30",
-        "a route does it at once, past the scheduler",
+        "a route starts work immediately, past the scheduler",
         "work/screens/pipeline.py",
         "        if self.flows is None:\n            threading.Thread",
         "        if self.flows is not None:\n            threading.Thread",
@@ -424,7 +424,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-30",
-        "nobody is told that a controller is being worked on already",
+        "a request for a controller that is already in work is not refused",
         "work/screens/pipeline.py",
         "        if not self._queue_analyses(group, self._groups[group], over):\n"
         "            raise self._busy(group)\n",
@@ -433,7 +433,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-30",
-        "the server's own pipeline is passed over",
+        "the server's own pipeline is ignored",
         "server/page_orders.py",
         "        pipeline = self._pipeline\n        if pipeline is None:\n",
         "        pipeline = self._pipeline\n        if pipeline is None or pipeline.flows is None:\n",
@@ -441,7 +441,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-31",
-        "the locks of one that failed stay",
+        "the locks of a failed item stay",
         "work/engine/item_store.py",
         "given = Decision(new) if hold else _released(view, known, new)",
         "given = Decision(new) if hold or reason else _released(view, known, new)",
@@ -449,7 +449,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-31",
-        "a callback that exits takes the scheduler down",
+        "a callback that exits ends the scheduler",
         "work/engine/item_steps.py",
         "        except BaseException as error:\n            return self._failed(",
         "        except Exception as error:\n            return self._failed(",
@@ -457,7 +457,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-31",
-        "what a crashed agent wrote stays when its locks come free",
+        "the writes of a crashed agent stay when its locks come free",
         "work/screens/pipeline.py",
         "            run.put_back()\n",
         "            run.forget()\n",
@@ -468,7 +468,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-31",
-        "an agent that is killed is tried once more than it may",
+        "a killed agent is retried once too often",
         "work/screens/pipeline.py",
         "item.retries < CRASHES_MAX)",
         "item.retries <= CRASHES_MAX)",
@@ -476,7 +476,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-31",
-        "a task has one attempt more than it may",
+        "a task has one attempt too many",
         "work/tasks/attempt.py",
         "        if failures >= self._task.tries:\n",
         "        if failures > self._task.tries:\n",
@@ -500,7 +500,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-32",
-        "a living owner keeps its grant when the ttl is over",
+        "a living owner keeps its grant after the ttl",
         "core/conflicts.py",
         "    if expires_at is not None and draft.now >= expires_at:\n        return EXPIRED\n",
         "    if draft.is_dead(grant.holder.witness) and draft.now >= (expires_at or 0):\n"
@@ -531,7 +531,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-33",
-        "a wait that closes a circle begins",
+        "a wait that closes a deadlock begins",
         "core/wait_line.py",
         "        if holder_key == me:\n            return trail\n",
         "        if holder_key == me:\n            continue\n",
@@ -542,7 +542,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-33",
-        "only a circle of two is seen",
+        "only a deadlock of two is detected",
         "core/wait_line.py",
         "                trails.append((*trail, conflict))\n",
         "                if conflict.holder_key == me:\n"
@@ -551,7 +551,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-33",
-        "one that has waited for ten minutes is passed for fifty more",
+        "a request that has waited for ten minutes is overtaken for fifty more",
         "core/model.py",
         "PATIENCE_DEFAULT_SECONDS = 10 * 60",
         "PATIENCE_DEFAULT_SECONDS = 60 * 60",
@@ -562,7 +562,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-33",
-        "a reservation keeps no request away",
+        "a reservation holds no request back",
         "core/conflicts.py",
         "if ticket.arrival >= arrival or ticket.request.holder.key == request.holder.key:",
         "if ticket.arrival <= arrival or ticket.request.holder.key == request.holder.key:",
@@ -573,7 +573,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-33",
-        "in a circle the oldest task has to yield",
+        "in a deadlock the oldest task has to yield",
         "work/launching/brokered_attempt.py",
         "victim = max(ages,",
         "victim = min(ages,",
@@ -581,7 +581,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-34",
-        "a scheduler that broke cannot be started again",
+        "a failed scheduler cannot be started again",
         "work/engine/scheduler.py",
         "if self._thread is not None and self._thread.is_alive():\n            return",
         "if self._thread is not None:\n            return",
@@ -597,7 +597,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-34",
-        "nobody else is told that the loop broke",
+        "other processes do not see that the loop failed",
         "work/engine/scheduler.py",
         'transactions.note(self._manager, BROKEN, {"error": said}, name=TROUBLE)',
         'transactions.note(self._manager, BROKEN, {"error": said})',
@@ -605,7 +605,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-34",
-        "the trouble is told for ever",
+        "the trouble is reported for ever",
         "work/engine/scheduler.py",
         "transactions.note(self._manager, MENDED, {}, name=TROUBLE, over=True)",
         "transactions.note(self._manager, MENDED, {}, name=TROUBLE)",
@@ -613,7 +613,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-35",
-        "a grant is good for every file",
+        "a grant covers every file",
         "gate/door/delegated_calls.py",
         "manager.verify(grant, path, token=number)",
         "manager.verify(grant, token=number)",
@@ -621,7 +621,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-35",
-        "what is refused at the hook is recorded nowhere",
+        "refusals of the hook are not recorded",
         "gate/door/delegated_calls.py",
         "            transactions.note(manager, GAP, gap)\n",
         "",
@@ -629,7 +629,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-35",
-        "an agent that is out may write the whole tree",
+        "a dispatched agent may write the whole tree",
         "gate/sandbox/box.py",
         "            places.add_targets(root, grant.write_paths)\n",
         "            places.add_folder(root)\n",
@@ -637,7 +637,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-35",
-        "what the kernel refuses is recorded only if the grant covers it",
+        "refusals of the kernel are recorded only for paths that the grant covers",
         "gate/sandbox/gaps/gap_records.py",
         "        if not verdict:\n",
         "        if verdict:\n",
@@ -645,7 +645,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-35",
-        "an agent that wants more than its targets has failed",
+        "an agent that tries to write beyond its targets has failed",
         "work/launching/slots.py",
         '                unrecorded = self._recorded(item, [*unrecorded, *heard["gaps"]])\n',
         '                unrecorded = self._recorded(item, [*unrecorded, *heard["gaps"]])\n'
@@ -654,7 +654,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-35",
-        "what a task is refused is recorded nowhere",
+        "the refusals of a task are not recorded",
         "gate/broker/leasing/task_leases.py",
         "            self.gaps.append(path)\n",
         "",
@@ -662,7 +662,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-35",
-        "the gaps of a task are told for ever",
+        "the gaps of a task are reported for ever",
         "work/tasks/undeclared_writes.py",
         "    if path in (record.task.writes or ()) or (record.item, path) in told:\n",
         "    if (record.item, path) in told:\n",
@@ -670,7 +670,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-35",
-        "a task may have a control file, as long as that says the same",
+        "a task may write a control file if its content stays the same",
         "gate/broker/leasing/task_leases.py",
         "        if control is not None:\n",
         "        if control is not None and not control.judge:\n",
@@ -703,7 +703,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "004-36",
-        "a decision takes away the locks that are in the way",
+        "a decision removes the conflicting locks",
         "server/page_orders.py",
         "        with self._lock:\n            pipeline = self._known(group)\n            if pipeline.flows is None:",
         "        with self._lock:\n            pipeline = self._known(group)\n            for grant in self._manager.active_grants():\n                self._manager.force(grant.id, by=self._by, reason=decision)\n            if pipeline.flows is None:",

@@ -39,7 +39,7 @@ GATE_MUTANTS: dict[str, Mutant] = {}
 
 
 def mutant(patches: Callable[[], list[Patch]]) -> Callable[[], list[Patch]]:
-    """Put a function that tells what to patch among the mutants. Its docstring is the bug."""
+    """Register a mutant: the function returns its patches, its docstring describes the bug."""
     name = patches.__name__
     GATE_MUTANTS[name] = Mutant(name, (patches.__doc__ or "").strip(), patches)
     return patches
@@ -274,8 +274,8 @@ def answered_without_a_look() -> list[Patch]:
 
 @mutant
 def refused_without_a_place() -> list[Patch]:
-    """Who left the line and tries again is refused from the record, and waits for nothing. Caught
-    by (2)."""
+    """An agent that left the queue and tries again is refused from the record, without a new place.
+    Caught by (2)."""
     return [(contention, "back_in_line", lambda life, wait, denied: denied)]
 
 

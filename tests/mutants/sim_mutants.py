@@ -67,7 +67,7 @@ def patched(patches: list[Patch]) -> Iterator[None]:
 
 
 def mutant(patches: Callable[[], list[Patch]]) -> Callable[[], list[Patch]]:
-    """Put a function that tells what to patch among the mutants. Its docstring is the bug."""
+    """Register a mutant: the function returns its patches, its docstring describes the bug."""
     name = patches.__name__
     MUTANTS[name] = Mutant(name, (patches.__doc__ or "").strip(), patches)
     return patches
