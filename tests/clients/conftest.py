@@ -1,4 +1,4 @@
-"""What the tests of the real clients share."""
+"""Fixtures that the tests of the real clients share."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def repo(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def hook(tmp_path: Path) -> Recorder:
-    """A hook that writes down what it is told, and lets everything pass until told otherwise."""
+    """A hook that records its input, and lets everything pass until a test sets other answers."""
     from .drive import Recorder
 
     return Recorder(tmp_path / "hook")
@@ -41,7 +41,7 @@ def hook(tmp_path: Path) -> Recorder:
 
 @pytest.fixture
 def anthropic(tmp_path: Path) -> Iterator[AnthropicServer]:
-    """What Claude Code talks to; whatever it leaves running is killed after the test."""
+    """Claude Code's server; any process that a client leaves running is killed after the test."""
     from .drive import sweep
     from .servers import AnthropicServer
 
@@ -53,7 +53,7 @@ def anthropic(tmp_path: Path) -> Iterator[AnthropicServer]:
 
 @pytest.fixture
 def openai(tmp_path: Path) -> Iterator[OpenAIServer]:
-    """What Codex talks to; whatever it leaves running is killed after the test."""
+    """Codex's server; any process that a client leaves running is killed after the test."""
     from .drive import sweep
     from .servers import OpenAIServer
 
@@ -65,7 +65,7 @@ def openai(tmp_path: Path) -> Iterator[OpenAIServer]:
 
 @pytest.fixture
 def gated(repo: Path) -> Gated:
-    """A repository that is guarded as soon as its `init` was called."""
+    """A repository that is guarded as soon as a test has called its `init`."""
     from .gated import Gated
 
     return Gated(repo)
@@ -89,7 +89,7 @@ def codexes(gated: Gated, openai: OpenAIServer) -> Codexes:
 
 @pytest.fixture(params=["claudes", "codexes"])
 def crew(request: pytest.FixtureRequest) -> Crew:
-    """Agents of each client in turn, for what holds for all of them."""
+    """Agents of each client in turn, for behaviour that all of them share."""
     made: Crew = request.getfixturevalue(request.param)
     return made
 
@@ -102,7 +102,7 @@ def leaders(crew: Crew) -> Crew:
 
 
 def need(client: str) -> None:
-    """Skip the test where a client cannot be had."""
+    """Skip the test where a client cannot be installed."""
     if os.name != "posix":
         pytest.skip("these tests drive the clients with POSIX signals and files")
     reason = _why_not(client)
@@ -112,7 +112,7 @@ def need(client: str) -> None:
 
 @cache
 def _why_not(client: str) -> str:
-    """Why there is no such client, or ""; found out once, because npm is slow to give up."""
+    """Why a client is unavailable, or ""; determined once, because npm is slow to give up."""
     from .install import NotInstallable, program
 
     try:

@@ -1,6 +1,6 @@
-"""Agents at work in a guarded repository: real clients, each of which follows a script.
+"""Agents working in a guarded repository: real clients, each of which follows a script.
 
-A `Crew` is all agents of one client, so that one story can be told of Claude Codes and of Codexes.
+A `Crew` is all agents of one client, so that one test can run with Claude Codes and with Codexes.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from .servers import (
     wait_for_agents,
 )
 
-#: How every refusal begins, and how the hard stop does.
+#: The first words of every refusal, and a line of every hard stop.
 REFUSED = "Refused: "
 BLOCKED = "state=waiting_for_instruction"
 
-#: A server, as far as the gate is concerned: says its pid, beside the repository, and goes on.
+#: A server, from the gate's point of view: writes its pid beside the repository, and keeps running.
 SERVER = "echo $$ > ../pid.new; mv ../pid.new ../pid; exec sleep 600"
 
 
 class Gateway:
-    """A moment that models wait for: steps that come through it only when it is opened."""
+    """A gate in the models' scripts: steps wait at it until a test opens it."""
 
     def __init__(self, seconds: float = 240) -> None:
         self._open = threading.Event()
@@ -58,7 +58,7 @@ class Gateway:
         return wait
 
     def unless_refused(self, server: ModelServer) -> Step:
-        """Wait if all went well; who was refused ends at once."""
+        """A step that waits unless the agent was refused; a refused agent ends immediately."""
 
         def wait(body: dict[str, Any]) -> str:
             results = server.follow(body)[2]
@@ -71,7 +71,7 @@ class Gateway:
 
 
 def when(ready: Callable[[], object], step: Turn | Call | str = "Done.") -> Step:
-    """A step that waits for something, and fails loudly as a turn if it does not come."""
+    """A step that waits for a condition; a timeout fails the turn with an error."""
 
     def wait(_: dict[str, Any]) -> Turn | Call | str:
         ready()
@@ -81,7 +81,7 @@ def when(ready: Callable[[], object], step: Turn | Call | str = "Done.") -> Step
 
 
 def insist(call: Call) -> tuple[Step, Step]:
-    """Be refused, and make the one retry oneself as soon as it is due, with `gated.HELD`."""
+    """Be refused, and make the one retry with a second call when it is due, with `gated.HELD`."""
     return call, when(lambda: time.sleep(HELD["retry_seconds"] + 0.2), call)
 
 
@@ -104,20 +104,20 @@ class Agent:
 
     @property
     def name(self) -> str:
-        """What the gate calls it."""
+        """The gate's name for the agent."""
         return self._crew.gated.names(self.session)[""]
 
     @property
     def results(self) -> tuple[str, ...]:
-        """What its tools have said to its model."""
+        """The results that its tools have returned to its model."""
         return self._crew.server.results(self.script)
 
     def has_done(self, steps: int) -> None:
-        """Wait until it has done so many steps of its script."""
+        """Wait until the agent has done this many steps of its script."""
         self._crew.server.wait_for(self.script, steps)
 
     def ends(self) -> Result:
-        """Wait for its end, which must be a good one."""
+        """Wait for the agent's end, which must be a success."""
         if self.leave is not None:
             self.leave.open()
         result = self.running.wait()
@@ -129,11 +129,11 @@ class Agent:
 
 
 class Crew:
-    """All agents of one client in a guarded repository, and what their models can call."""
+    """All agents of one client in a guarded repository, and the tools of their models."""
 
     client: str
     leads = False
-    """Whether they are to have sub-agents: Codexes that can do that edit in another way."""
+    """Whether they must have sub-agents: Codexes that can do that edit in another way."""
 
     def __init__(self, gated: Gated, server: ModelServer) -> None:
         self.gated, self.server = gated, server
@@ -145,14 +145,14 @@ class Crew:
         return Agent(self, script, self._start(f"[[{script}]]", **more))
 
     def run(self, script: str, *steps: Step, **more: Any) -> Agent:
-        """The same, to its end."""
+        """Start a client as `start` does, and wait for its end."""
         started = self.start(script, *steps, **more)
         started.ends()
         return started
 
     def owner(self, *steps: Step, script: str = "owner", **more: Any) -> Agent:
-        """One that has done these steps (else: has changed `a.txt` from "old" to "mine") and is
-        still at work, until it `ends`."""
+        """An agent that has done these steps (by default: changed `a.txt` from "old" to "mine") and
+        keeps working until the test calls `ends`."""
         steps = steps or (self.edit("a.txt", "old", "mine"),)
         leave = Gateway()
         started = self.start(script, *steps, leave.then(), **more)
@@ -226,12 +226,12 @@ def change(path: str, old: str, new: str) -> str:
     return f"*** Update File: {path}\n@@\n-{old}\n+{new}"
 
 
-#: How often two of them meet on one file.
+#: How often two agents meet on one file.
 ROUNDS = 10
 
 
 def meet_on_one_file(one: Crew, two: Crew) -> None:
-    """Two agents at once, again and again: each time one edits, and the other is refused, waits at
+    """Two agents in parallel, repeatedly: each time one edits, and the other is refused, waits at
     its stop for the one retry, and is blocked."""
     gated = one.gated
     gated.write("a.txt", "end\n")
@@ -259,6 +259,6 @@ def meet_on_one_file(one: Crew, two: Crew) -> None:
 
 
 def first_to_end(*players: Agent) -> Agent:
-    """Wait until one of these has ended; which."""
+    """Wait until one of these agents has ended, and return it."""
     until(lambda: any(player.has_ended() for player in players), "one of the clients ended")
     return next(player for player in players if player.has_ended())

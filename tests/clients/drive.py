@@ -1,9 +1,9 @@
-"""Runs the real clients in an empty home, against a scripted server, and says how they ended.
+"""Runs the real clients in an empty home, against a scripted server, and reports how they ended.
 
-Nothing of the person's own is read or written: the environment is made from scratch, and HOME and
-the clients' folders are inside `home` (beside the repository if it is not given). Who passes the
-same `home` again can resume a session. Whatever a client leaves running is found by a mark in its
-environment and killed by `sweep`.
+Nothing of the user's own is read or written: the environment is made from scratch, and HOME and
+the clients' folders are inside `home` (beside the repository if it is not given). A caller that
+passes the same `home` again can resume a session. `sweep` finds the processes that a client leaves
+running by a mark in their environment, and kills them.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from typing import Any, NamedTuple, Self
 from .install import program
 from .servers import AnthropicServer, OpenAIServer
 
-#: A client that is well takes a second or two; the machine may have other things to do.
+#: A working client takes a second or two; the machine may be busy.
 RUN_SECONDS = 120.0
 
-#: In the environment of everything that is started here; its value is the home.
+#: In the environment of every process that is started here; its value is the home.
 MARK = "HOLDFAST_CLIENT_TEST"
 
 HOOK = Path(__file__).with_name("recording_hook.py")
@@ -50,7 +50,7 @@ CODEX_CODE_MODEL = "gpt-6-astra"
 #: The same, with the earlier tools for sub-agents.
 CODEX_EARLY_MODEL = "gpt-5.6-luna"
 
-#: In Codex's own words.
+#: Codex's names for its sandbox modes.
 NO_SANDBOX, OWN_SANDBOX = "danger-full-access", "workspace-write"
 
 
@@ -61,17 +61,17 @@ class Result(NamedTuple):
     stdout: str
     stderr: str
     events: list[dict[str, Any]]
-    """The lines of stdout that are JSON: both clients tell there what they do."""
+    """The lines of stdout that are JSON: both clients report their actions there."""
     session: str
     """The session's id, to resume it."""
 
 
-#: Whatever was started and not yet swept.
+#: The clients that were started and not yet swept.
 _started: list[Running] = []
 
 
 class Running:
-    """A client that was started; it is not waited for unless asked."""
+    """A client that was started; only `wait` waits for it."""
 
     _numbers = count(1)
 
@@ -114,7 +114,7 @@ class Running:
         self.process.stdin.close()
 
     def kill(self) -> None:
-        """What `kill -9` does: the client alone, not what it has started."""
+        """Kill the client alone, as `kill -9` does, and not the processes it has started."""
         self.process.kill()
         self.process.wait()
         if self.process.stdin is not None:
@@ -135,11 +135,11 @@ class Running:
         return self.said()._replace(code=code)
 
     def said(self) -> Result:
-        """What it has said up to now."""
+        """Its output up to now."""
         stdout = self._out.read_text(encoding="utf-8", errors="replace")
         stderr = self._err.read_text(encoding="utf-8", errors="replace")
         events = list(_events(stdout))
-        # The last one: who continues a session learns its id only after the first events.
+        # The last one: a client that resumes a session learns its id only after the first events.
         found = (event.get("session_id") or event.get("thread_id") for event in events[::-1])
         session = next((id for id in found if id), "")
         code = self.process.poll()
@@ -169,18 +169,18 @@ def start_claude(
     stays: bool = False,
     before: Sequence[str] = (),
 ) -> Running:
-    """Start `claude -p`; `settings` goes to the project's settings file, `before` are the words of
-    another program that starts it.
+    """Start `claude -p`; `settings` goes to the project's settings file, `before` is the command
+    line of another program that starts it.
 
-    `resume` is a session's id, or True for the latest one in this folder. One that `stays` lives
-    on after it has answered, and takes more prompts with `say` until `hang_up`.
+    `resume` is a session's id, or True for the latest one in this folder. A client that `stays`
+    runs on after its answer, and takes more prompts by `say` until `hang_up`.
     """
     home = home_for(repo, home, "claude-home")
     if settings is not None:
         write_json(repo / ".claude" / "settings.json", settings)
     words = [str(program("claude")), "-p", "--output-format", "stream-json", "--verbose"]
     words += ["--input-format", "stream-json"] if stays else [prompt]
-    # Nobody is there to be asked; and the mode that asks nobody at all is refused to root.
+    # No person can answer; and Claude refuses root the mode that never asks.
     words += ["--permission-mode", "acceptEdits", "--allowedTools", "Bash"]
     if resume:
         words += ["--continue"] if resume is True else ["--resume", resume]
@@ -215,11 +215,11 @@ def start_codex(
     before: Sequence[str] = (),
     sandbox: str = NO_SANDBOX,
 ) -> Running:
-    """Start `codex exec`; `hooks` goes to the project's hooks file, `before` are the words of
+    """Start `codex exec`; `hooks` goes to the project's hooks file, `before` is the command line of
     another program that starts it.
 
-    Hooks run although nobody has trusted them, unless `vetted` is False: `trust_codex_hooks` is
-    for that. `resume` is a session's id, or True for the latest one in this folder.
+    Hooks run without the user's trust, unless `vetted` is False: then `trust_codex_hooks` gives it.
+    `resume` is a session's id, or True for the latest one in this folder.
     """
     home = home_for(repo, home, "codex-home")
     if hooks is not None:
@@ -241,11 +241,11 @@ def start_codex(
 def codex_options(
     server: OpenAIServer, model: str, *, vetted: bool = True, sandbox: str = NO_SANDBOX
 ) -> list[str]:
-    """What Codex has to be told on its command line."""
-    # Not in the file: that one belongs to the home, and another run there may have another server.
+    """The options of Codex's command line."""
+    # Not in config.toml: that belongs to the home, and another run there may use another server.
     url = f"model_providers.scripted.base_url={json.dumps(server.url + '/v1')}"
     trust = ["--dangerously-bypass-hook-trust"] if vetted else []
-    # Both ask hosts on the internet for news at every start.
+    # Both request hosts on the internet at every start.
     alone = ["-c", "features.plugins=false", "-c", "features.apps=false"]
     return ["--sandbox", sandbox, *trust, *alone, "-c", url, "--model", model]
 
@@ -258,20 +258,20 @@ def run_codex(
 
 
 def codex_warnings(repo: Path, home: Path) -> list[str]:
-    """What Codex says about the project's hooks at the start of each session."""
+    """Codex's warnings about the project's hooks at the start of each session."""
     with _AppServer(repo, home) as server:
         known = server.ask("hooks/list", {"cwds": [str(repo)]})
         return [text for folder in known["data"] for text in folder["warnings"] + folder["errors"]]
 
 
 def codex_hooks(repo: Path, home: Path) -> list[dict[str, Any]]:
-    """What Codex knows of the project's hooks: key, command, hash, and whether they are trusted."""
+    """Codex's list of the project's hooks: key, command, hash, and whether they are trusted."""
     with _AppServer(repo, home) as server:
         return server.hooks()
 
 
 def trust_codex_hooks(repo: Path, home: Path) -> None:
-    """Store, in the test's own home, what Codex stores when the user says yes in `/hooks`."""
+    """Store, in the test's home, the trust that Codex stores when the user accepts in `/hooks`."""
     with _AppServer(repo, home) as server:
         state = {hook["key"]: {"trusted_hash": hook["currentHash"]} for hook in server.hooks()}
         edit = {"keyPath": "hooks.state", "value": state, "mergeStrategy": "upsert"}
@@ -279,7 +279,7 @@ def trust_codex_hooks(repo: Path, home: Path) -> None:
 
 
 class _AppServer:
-    """Codex as its own windows talk to it: a line of JSON for each question and each answer."""
+    """Codex as its own windows talk to it: a line of JSON for each request and each response."""
 
     def __init__(self, repo: Path, home: Path) -> None:
         home_for(repo, home, "")
@@ -327,7 +327,7 @@ class _AppServer:
 
 
 def write_codex_config(home: Path, repo: Path) -> None:
-    """Write config.toml, unless the home has one: Codex keeps what the user trusts in it."""
+    """Write config.toml, unless the home has one: Codex records the user's trust in it."""
     file = home / "codex" / "config.toml"
     if file.exists():
         return
@@ -357,7 +357,7 @@ trust_level = "trusted"
 def claude_environment(
     home: Path, server: AnthropicServer, more: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """What Claude Code finds in its environment."""
+    """The environment of Claude Code."""
     made = {
         "ANTHROPIC_BASE_URL": server.url,
         "ANTHROPIC_API_KEY": "dummy",
@@ -370,7 +370,7 @@ def claude_environment(
 
 
 def codex_environment(home: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What Codex finds in its environment."""
+    """The environment of Codex."""
     return client_environment(home, {"CODEX_HOME": str(home / "codex")}, more)
 
 
@@ -413,7 +413,7 @@ def hooks_for(
 
 
 class Recorder:
-    """A hook command that writes down all it is told, and the answers it gives."""
+    """A hook command that records all its input and its own answers."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -424,7 +424,7 @@ class Recorder:
         self.command = shlex.join(map(str, words))
 
     def set(self, **answers: dict[str, Any]) -> None:
-        """Answer these events, besides those that were set before."""
+        """Set the answers to these events; answers set earlier stay."""
         self.answers |= answers
         write_json(self._answers, self.answers)
 
@@ -433,10 +433,10 @@ class Recorder:
         self.set(PreToolUse={"stdout": json.dumps(denial(reason, **more))})
 
     def told(self, event: str = "", tool: str = "") -> list[dict[str, Any]]:
-        """The records of an event, in order; of all if none is named."""
+        """The records of an event, in order; of all events if none is named."""
         if not self._log.exists():
             return []
-        # The last line may be half there: somebody writes it now.
+        # The last line may be incomplete: a hook may be writing it.
         lines = self._log.read_text().rpartition("\n")[0].splitlines()
         records = [json.loads(line) for line in lines]
         return [
@@ -448,7 +448,7 @@ class Recorder:
 
 
 def denial(reason: str, **more: Any) -> dict[str, Any]:
-    """What a hook prints to refuse a tool call; both clients obey it."""
+    """The output of a hook that refuses a tool call; both clients obey it."""
     said = {
         "hookEventName": "PreToolUse",
         "permissionDecision": "deny",
@@ -458,7 +458,7 @@ def denial(reason: str, **more: Any) -> dict[str, Any]:
 
 
 def sweep(folder: Path) -> list[int]:
-    """Kill whatever was started with a home below this folder and still runs; their pids."""
+    """Kill the running processes that have a home below this folder; their pids."""
     mark = f"{MARK}={folder}".encode()
     killed = []
     end = time.monotonic() + 10
@@ -474,13 +474,13 @@ def sweep(folder: Path) -> list[int]:
             killed.append(pid)
         time.sleep(0.01)
     for running in [one for one in _started if one.home.is_relative_to(folder)]:
-        running.kill()  # a test that failed in the middle has not waited for it
+        running.kill()  # a failed test has not waited for it
         _started.remove(running)
     return killed
 
 
 def marked(mark: bytes) -> Iterable[int]:
-    """The processes whose environment has an entry that begins so; none where there is no /proc."""
+    """The processes with an environment entry that begins with `mark`; none without /proc."""
     for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
         if not name.isdigit() or int(name) == os.getpid():
             continue

@@ -1,6 +1,6 @@
-"""A real repository with the gate in it, as `holdfast init` puts it there, for real clients.
+"""A real repository with the gate in it, as `holdfast init` installs it, for real clients.
 
-The settings are short ones: a test says when the one retry is, and what is held open.
+The settings are short ones: a test sets the time of the one retry, and which calls are held open.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from helpers_processes import PATIENCE_SECONDS
 
 from .drive import hooks_for, write_json
 
-#: A refusal is said at once, and nobody waits for anything.
+#: The answer is immediate, and no agent waits for anything.
 AT_ONCE = {"hold_seconds": 0, "retry_seconds": 600, "timeout_seconds": 30, "wake": False}
-#: A refusal is said at once, and its stop is held for at most a second: then comes the one retry.
+#: The answer is immediate, and a stop is held for at most a second: then comes the one retry.
 HELD = {"hold_seconds": 0, "retry_seconds": 1, "timeout_seconds": 60}
 #: The call is held open until the file is free.
 WOKEN = {"hold_seconds": 40, "retry_seconds": 120, "timeout_seconds": 60}
-#: A refusal is said at once, and its stop is held until the file is free.
+#: The answer is immediate, and a stop is held until the file is free.
 WAITED = {"hold_seconds": 0, "retry_seconds": 60, "timeout_seconds": 120}
 
 
 class Gated(Repository):
     """A repository of the fixture `repo`, guarded."""
 
-    def __init__(self, repo: Path) -> None:  # it is there already
+    def __init__(self, repo: Path) -> None:  # the repository exists already
         self.root = repo
         self._homes = 0
 
     def init(self, notify: Sequence[str] = (), /, **settings: object) -> Self:
         """Install the gate for both clients and git, with these settings of it. `notify` is the
-        command that is told of agents that are blocked."""
+        command that reports blocked agents."""
         lines = [f"{name} = {_toml(value)}" for name, value in settings.items()]
         top = f"notify = {json.dumps(list(notify))}"
         (self.root / "holdfast.toml").write_text("\n".join([top, "[gate]", *lines, ""]))
@@ -50,7 +50,7 @@ class Gated(Repository):
         return self
 
     def git(self, *words: str) -> str:
-        """What git says; by a person, as far as the gate can see."""
+        """Run git as a person would, from the gate's point of view; its output."""
         done = subprocess.run(
             ["git", *words], cwd=self.root, env=environment(), check=True, capture_output=True,
             text=True, timeout=PATIENCE_SECONDS,
@@ -58,7 +58,7 @@ class Gated(Repository):
         return done.stdout
 
     def by_a_person(self, *words: str) -> Answer:
-        """What a person types at a terminal, under no agent whoever runs the tests."""
+        """Type a command at a terminal, under no agent, even if an agent runs the tests."""
         terminal = Terminal(self)
         try:
             return terminal.hold(*words)
@@ -66,16 +66,16 @@ class Gated(Repository):
             terminal.close()
 
     def home(self) -> Path:
-        """A home of its own for a client, so that two of them have nothing in common."""
+        """A home of its own for a client, so that two clients share nothing."""
         self._homes += 1
         return self.root.parent / f"home-{self._homes}"
 
     def held(self) -> dict[str, str]:
-        """Each file that is held now, and by whom."""
+        """The held files, each with its holder."""
         return {path: grant["holder"] for grant in self.grants() for path in grant["write_paths"]}
 
     def names(self, session: str) -> dict[str, str]:
-        """What the agents of a session are called, by their own ids; its first one has none."""
+        """The names of a session's agents, by their ids; the main agent's id is empty."""
         found = [event["data"] for event in self.happened("agent_present")]
         return {one["sub_agent"]: one["agent"] for one in found if one["session"] == session}
 
@@ -83,7 +83,7 @@ class Gated(Repository):
         return (self.root / path).read_text()
 
     def write(self, path: str, text: str) -> None:
-        """By a person, past the gate."""
+        """Write a file as a person would, past the gate."""
         (self.root / path).write_text(text)
 
     def happened(self, type: str) -> list[dict[str, Any]]:
@@ -91,7 +91,7 @@ class Gated(Repository):
         return [event for event in self.events() if event["type"] == type]
 
     def now(self) -> str:
-        """What time it is for the ledger."""
+        """The ledger's present time."""
         now: str = self.look("status", "--json").json["now"]
         return now
 
@@ -101,8 +101,8 @@ class Gated(Repository):
         return found
 
     def let_stops_wait(self) -> Path:
-        """Give both clients a hook of the user's own that keeps them at a stop until this file is
-        there: otherwise both end right after it. To be called before `init`."""
+        """Give both clients a hook of the user's own that keeps them at a stop until this file
+        exists: otherwise both end right after it. Call it before `init`."""
         go = self.root.parent / "go"
         hooks = hooks_for(f"until [ -e {go} ]; do sleep 0.05; done", ["Stop"])
         write_json(self.root / ".claude" / "settings.json", hooks)

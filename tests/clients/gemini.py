@@ -1,7 +1,7 @@
-"""The real Gemini CLI: the scripted server that it talks to, its tools, and how it is run.
+"""The real Gemini CLI: its scripted server, its tools, and its command line.
 
-It is a folder of JavaScript, which node runs. `GOOGLE_GEMINI_BASE_URL` leads it to another server,
-and a key in its environment spares it the question for an account.
+It is a folder of JavaScript, which node runs. `GOOGLE_GEMINI_BASE_URL` sets another server,
+and with a key in its environment it does not require an account.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .drive import Running, client_environment, home_for, write_json
 from .install import program
 from .servers import Call, ModelServer, Place, Turn
 
-#: Without a name the client first asks one model which other model to use.
+#: Without a model's name, the client first asks one model which other model to use.
 MODEL = "gemini-2.5-pro"
 
 SETTINGS = {
@@ -39,7 +39,7 @@ def run_shell(command: str) -> Call:
 
 
 class GeminiServer(ModelServer):
-    """What the Gemini CLI talks to: Google's generateContent, as events or as one answer."""
+    """Gemini CLI's server: Google's generateContent, as events or as one answer."""
 
     def follow(self, body: dict[str, Any]) -> tuple[str, int, tuple[str, ...]]:
         place = Place()

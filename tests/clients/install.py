@@ -1,10 +1,10 @@
-"""Gets the real clients, in exact versions, from the npm registry into a folder that is kept.
+"""Installs the real clients, in exact versions, from the npm registry into a persistent folder.
 
     python -m tests.clients.install            all of them
     python -m tests.clients.install codex      one
 
-The folder is `~/.cache/holdfast-clients`, or what HOLDFAST_CLIENTS_CACHE names. What is there
-already is not fetched again. Nothing is installed anywhere else, and nothing is put on the PATH.
+The folder is `~/.cache/holdfast-clients`, or the value of HOLDFAST_CLIENTS_CACHE. A client that is
+there already is not fetched again. Nothing is installed anywhere else, or put on the PATH.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Client(NamedTuple):
     package: str
     version: str
     program: str
-    """Of the platform's own package: what really runs, without node around it. Of an MCP server
-    and of the Gemini CLI what node runs."""
+    """Inside the platform's own package: the program itself, without node around it. For an MCP
+    server and the Gemini CLI, the file that node runs."""
 
 
 CLIENTS = {
@@ -44,17 +44,17 @@ CLIENTS = {
 
 
 class NotInstallable(Exception):
-    """This machine cannot get the clients; the text says what is missing."""
+    """This machine cannot install the clients; the text names what is missing."""
 
 
 def cache() -> Path:
-    """Where the clients are kept."""
+    """The folder of the clients."""
     named = os.environ.get("HOLDFAST_CLIENTS_CACHE")
     return Path(named) if named else Path.home() / ".cache" / "holdfast-clients"
 
 
 def program(name: str) -> Path:
-    """The client's program, fetched now if it is not there yet."""
+    """The client's program, fetched now if it is missing."""
     client = CLIENTS[name]
     folder = cache() / f"{name}-{client.version}"
     if not (folder / "ready").exists():
@@ -76,7 +76,7 @@ def _install(client: Client, folder: Path) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if (folder / "ready").exists():
             return
-        # Whoever was killed in the middle of it has left half a client.
+        # An installation that was killed has left half a client.
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         (folder / "package.json").write_text('{"private": true}\n')
@@ -85,8 +85,8 @@ def _install(client: Client, folder: Path) -> None:
 
 
 def _npm(client: Client, folder: Path) -> None:
-    # `--force`: the package asks for a newer node than many have, and its program needs none.
-    # `--ignore-scripts`: what is built or fetched by a script is nothing that is used here.
+    # `--force`: the package requires a newer node than many have, and its program needs none.
+    # `--ignore-scripts`: the tests use nothing that a script builds or fetches.
     words = ["npm", "install", "--force", "--ignore-scripts"]
     words += ["--no-audit", "--no-fund", "--loglevel=error"]
     asked = f"{client.package}@{client.version}"

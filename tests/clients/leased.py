@@ -1,6 +1,6 @@
-"""Four clients without any hook, each told in its own words to write in every way that it has.
+"""Four clients without any hook, each instructed to write in every way that it has.
 
-A `Maker` is one client: how it is started, and what its model calls. Two clients are there twice,
+A `Maker` is one client: how it is started, and the calls of its model. Two clients appear twice,
 because their tools depend on the model.
 """
 
@@ -33,17 +33,17 @@ from .servers import (
     write,
 )
 
-#: How a model is told that its call was refused. Codex tells it no reason.
+#: The error that a model gets when its call is refused. Codex reports no reason.
 REFUSED = re.compile(
     r"permission ?denied|EACCES|Failed to (write|delete) file|Failed to remove original",
     re.IGNORECASE,
 )
-#: How it is told that the file has changed since it was read; node and opencode cannot name this.
+#: The error when the file has changed since it was read; node and opencode cannot name it.
 STALE = re.compile(
     r"stale|system error -116|Unknown: FileSystem.writeFile|Failed to write file", re.IGNORECASE
 )
 
-#: What a shell can do to `a.txt`, which says "mine" before.
+#: Ways in which a shell can change `a.txt`, whose content before is "mine".
 SHELL_WAYS = {
     "sed": "sed -i s/mine/theirs/ a.txt",
     "echo": "echo theirs >a.txt",
@@ -58,30 +58,30 @@ SHELL_WAYS = {
 
 
 def all_ways() -> str:
-    """A script that tries each of them, and says how it ended. What it needs is free: `c.txt`, and
-    `a.txt` again where the way before has changed it."""
+    """A script that tries each of them, and prints how it ended. The files it needs are free:
+    `c.txt`, and `a.txt` where the previous way has changed it."""
     ready = "echo theirs >c.txt; echo mine 2>/dev/null >a.txt"
     lines = [f"{ready}; {line}; echo '<{way}='$?'>'" for way, line in SHELL_WAYS.items()]
     return "\n".join(lines)
 
 
 def ended(said: str) -> dict[str, int]:
-    """How each way ended, from what the script said."""
+    """The exit code of each way, from the script's output."""
     return {way: int(code) for way, code in re.findall(r"<(\w+)=(\d+)>", said)}
 
 
 def lease(holder: str, *options: str) -> list[str]:
-    """The words that start a client which leases each file that it writes."""
+    """The command line that starts a client with a lease for each file that it writes."""
     return [sys.executable, "-m", "holdfast", "run", "--lease", "--holder", holder, *options, "--"]
 
 
 def wait_for(flag: Path) -> str:
-    """A line that ends when a file outside of the repository is there."""
+    """A line that ends when a file outside of the repository exists."""
     return f"until [ -e {shlex.quote(str(flag))} ]; do sleep 0.05; done"
 
 
 class Way(NamedTuple):
-    """A file, what is in it, and the calls that change it; the last one writes."""
+    """A file, its content, and the calls that change it; the last one writes."""
 
     file: str
     text: str
@@ -97,25 +97,25 @@ NOTEBOOK: dict[str, Any] = {
 
 
 class Maker:
-    """One client in a repository; its model follows the steps that it is started with."""
+    """One client in a repository; its model follows the steps of each start."""
 
     client: ClassVar[str]
-    """What it is called here."""
+    """Its name in these tests."""
     program: ClassVar[str]
-    """What it is called in `install.CLIENTS`."""
+    """Its name in `install.CLIENTS`."""
 
     def __init__(self, repo: Path, server: ModelServer) -> None:
         self.repo, self.server = repo, server
         self._homes = count(1)
 
     def start(self, script: str, *steps: Step, before: Sequence[str] = (), **more: Any) -> Running:
-        """Start it in a home of its own; it does these steps."""
+        """Start the client in a home of its own, with these steps."""
         self.server.scripts[script] = [*steps, "Done."]
         home = self.repo.parent / f"{self.client}-home-{next(self._homes)}"
         return self._start(f"[[{script}]]", home=home, before=before, **more)
 
     def run(self, script: str, *steps: Step, **more: Any) -> tuple[str, ...]:
-        """The same to its end, which must be a good one; what its tools said."""
+        """Run the client to its end, which must be a success; the results of its tools."""
         result = self.start(script, *steps, **more).wait()
         assert result.code == 0, result
         said = self.server.results(script)
@@ -171,7 +171,7 @@ class Patching(Maker):
     """A client whose model edits with patches."""
 
     def patch(self, part: str) -> Call:
-        """A patch of one file."""
+        """A call that patches one file."""
         raise NotImplementedError
 
     def edit(self, path: str, old: str, new: str) -> Call:
@@ -268,7 +268,7 @@ class OpencodeWithPatches(Patching, Opencode):
         return opencode.patch(part)
 
 
-#: Each with the server that its model is.
+#: Each client with the server of its model.
 MAKERS: dict[str, tuple[type[Maker], type[ModelServer]]] = {
     "claude": (Claude, AnthropicServer),
     "codex": (Codex, OpenAIServer),

@@ -27,8 +27,8 @@ def words_of(server: str, crew: Crew, file: str) -> list[str]:
 
 
 def started_with(crew: Crew, servers: Sequence[str] = (FILES,), file: str = "") -> dict[str, Any]:
-    """What a client is started with that is to have the tools of these servers: `files` is a real
-    one, `notes` is ours, which writes `file`."""
+    """The options that start a client with the tools of these servers: `files` is a real one,
+    `notes` is ours, which writes `file`."""
     home = crew.gated.home()
     known = {server: words_of(server, crew, file) for server in servers}
     if isinstance(crew, Claudes):

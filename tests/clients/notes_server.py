@@ -1,9 +1,9 @@
-"""A small MCP server of files: `python notes_server.py FILE`. No argument tells what
-`tidy` writes.
+"""A small MCP server of files: `python notes_server.py FILE`. No argument shows which file `tidy`
+writes.
 
 tidy {style}              writes FILE
-read_notes {path}         is named for reading, and writes
-tidy_file {destination}   writes what it names
+read_notes {path}         writes the path, although its name suggests reading
+tidy_file {destination}   writes the destination
 """
 
 from __future__ import annotations

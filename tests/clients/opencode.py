@@ -1,8 +1,8 @@
-"""The real opencode: its tools, and how it is run.
+"""The real opencode: its tools, and its command line.
 
-It can be told of any server that speaks one of several languages. Here it speaks to the server of
-Claude Code. Its tools depend on the model's name: one that is called gpt-5 is given a patch in
-place of tools that edit and write.
+It can use any server that speaks one of several protocols. Here it uses Claude Code's server.
+Its tools depend on the model's name: a model named gpt-5 gets a patch tool in place of tools that
+edit and write.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .install import program
 from .servers import AnthropicServer, Call
 
 MODEL = "claude-scripted"
-#: Is given apply_patch, and neither edit nor write.
+#: This model gets apply_patch, and neither edit nor write.
 PATCH_MODEL = "gpt-5-scripted"
 
 
@@ -33,7 +33,7 @@ def read(path: object) -> Call:
 
 
 def patch(*parts: str) -> Call:
-    """Edit files: each part is one file's, as for Codex."""
+    """Edit files: each part describes one file, as for Codex."""
     text = "\n".join(["*** Begin Patch", *parts, "*** End Patch"])
     return Call("apply_patch", {"patchText": text})
 
@@ -61,7 +61,7 @@ def start_opencode(
         "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
         "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
         "OPENCODE_DISABLE_MODELS_FETCH": "1",
-        # It installs a package for plugins into every new home, and lives well without.
+        # It installs a package for plugins into every new home, and works without it.
         "npm_config_offline": "true",
     }
     return Running([*before, *words, prompt], repo, home, client_environment(home, made, env))
@@ -71,7 +71,7 @@ def _config(server: AnthropicServer) -> dict[str, object]:
     limit = {"context": 200_000, "output": 8_000}
     models = {name: {"name": name, "limit": limit} for name in (MODEL, PATCH_MODEL)}
     provider = {
-        "npm": "@ai-sdk/anthropic",  # is a part of the program
+        "npm": "@ai-sdk/anthropic",  # part of the program
         "name": "scripted",
         "options": {"baseURL": f"{server.url}/v1", "apiKey": "dummy"},
         "models": models,

@@ -1,13 +1,13 @@
-"""A hook that writes down what it was told, and answers what the test wants.
+"""A hook that records its input, and gives the answer that the test has set.
 
     python recording_hook.py LOG ANSWERS
 
 Each call adds one line of JSON to LOG: the client's data, the environment, and the processes above
 it. ANSWERS is a JSON file that maps an event (`PreToolUse`) or an event and a tool
 (`PreToolUse:Write`) to `{"stdout": ..., "stderr": ..., "code": ...}`; it is read anew at each call.
-With `"until": PATH` the answer is given when that file is there; whoever ends the hook meanwhile is
-written down as an event `SIGTERM`, if the hook can notice. With `"once": true` nothing is answered
-to an agent that a hook has made go on.
+With `"until": PATH` the hook answers when that file exists; a signal that ends the hook meanwhile
+is recorded as an event `SIGTERM`, if the hook can catch it. With `"once": true` the hook does not
+answer an agent that a hook has made continue.
 """
 
 import json
@@ -18,7 +18,7 @@ import time
 
 
 def ancestors() -> list[dict[str, object]]:
-    """The processes above this one, nearest first: pid and command line, where /proc tells."""
+    """The processes above this one, nearest first: pid and command line, where /proc has them."""
     found: list[dict[str, object]] = []
     pid = os.getppid()
     while pid > 1 and len(found) < 20:

@@ -1,15 +1,15 @@
-"""Scripted model servers: what a real client talks to, in place of a model and an account.
+"""Scripted model servers: the real clients' counterpart, in place of a model and an account.
 
 Two small servers on 127.0.0.1, one that speaks Anthropic's Messages API and one that speaks
-OpenAI's Responses API, as far as Claude Code and Codex use them. Neither thinks: each answers from
-scripts, and keeps all that was sent to it, so that a test can read what the model was told.
+OpenAI's Responses API, as far as Claude Code and Codex use them. Neither is a model: each answers
+from scripts, and keeps all requests, so that a test can read what the model would have seen.
 
-A script is a list of turns and has a name; a prompt that says `[[name]]` is answered from it. Which
-turn comes next is read off the conversation in the request itself: nothing is counted here, so
-that a request sent twice is answered alike, and any number of clients and sub-agents can follow
+A script is a list of turns and has a name; a prompt that contains `[[name]]` is answered from it.
+The server derives the next turn from the conversation in the request itself. It counts nothing, so
+that a repeated request gets the same answer, and any number of clients and sub-agents can follow
 one script, or different ones, at the same time.
 
-They promise nothing about what a real model would say, and check nothing about the requests.
+The servers do not predict what a real model would answer, and do not check the requests.
 """
 
 from __future__ import annotations
@@ -37,43 +37,43 @@ class Call(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """What the model says at once: some text, some calls, or both."""
+    """One answer of the model: some text, some calls, or both."""
 
     text: str = ""
     calls: tuple[Call, ...] = ()
     status: int = 200
-    """Another one than 200: the server is in trouble, and says nothing else."""
+    """Any status but 200: the server fails, and answers nothing else."""
 
 
 class Request(NamedTuple):
-    """What a client sent, and the turn that it was answered with."""
+    """A client's request, and the turn that answered it."""
 
     path: str
     headers: dict[str, str]
     body: dict[str, Any]
     script: str
-    """The script's name, or "" if it was no part of one (a title for the session, a warm-up)."""
+    """The script's name, or "" if the request belongs to none (a title, a warm-up)."""
     turn: int
     results: tuple[str, ...]
-    """What the tools said, of the whole conversation so far, oldest first."""
+    """The tools' results, of the whole conversation so far, oldest first."""
 
     def text(self) -> str:
-        """The whole request, to look for words in."""
+        """The whole request as text, for a search."""
         return json.dumps(self.body, ensure_ascii=False)
 
 
-#: A turn can also be made when it is asked for: the function may wait, and sees the request.
+#: A turn can also be made on request: the function may wait, and gets the request.
 Step = Turn | Call | str | Callable[[dict[str, Any]], "Turn | Call | str"]
 
 
 def turn(step: Turn | Call | str) -> Turn:
-    """A turn from the short way of writing it."""
+    """A turn from its short form."""
     if isinstance(step, Turn):
         return step
     return Turn(calls=(step,)) if isinstance(step, Call) else Turn(text=step)
 
 
-# What Claude Code's tools are called with.
+# The calls of Claude Code's tools
 
 
 def write(path: object, content: str) -> Call:
@@ -103,11 +103,11 @@ def agent(prompt: str, *, background: bool = False, type: str = "general-purpose
     return Call("Agent", {**words, "run_in_background": background})
 
 
-# What Codex's tools are called with.
+# The calls of Codex's tools
 
 
 def patch(*parts: str) -> Call:
-    """Edit files: each part is one file's, such as `*** Add File: a.txt\\n+text`."""
+    """Edit files: each part describes one file, such as `*** Add File: a.txt\\n+text`."""
     return Call("apply_patch", "\n".join(["*** Begin Patch", *parts, "*** End Patch", ""]))
 
 
@@ -116,12 +116,12 @@ def shell(command: str) -> Call:
 
 
 def code(script: str) -> Call:
-    """Run JavaScript, which is all that Codex's newer models can do."""
+    """Run JavaScript, the only tool of Codex's newer models."""
     return Call("exec", script)
 
 
 def code_patch(*parts: str) -> Call:
-    """Edit files from JavaScript; what the tool says, or why it was refused, is the result."""
+    """Edit files from JavaScript; the result is the tool's output, or the reason for a refusal."""
     return code(f"text(await tools.apply_patch({json.dumps(patch(*parts).input)}))")
 
 
@@ -136,12 +136,12 @@ def spawn(prompt: str, name: str) -> Call:
 
 
 def spawn_early(prompt: str) -> Call:
-    """The same with a model such as `drive.CODEX_EARLY_MODEL`, whose tools are called otherwise."""
+    """The same with a model such as `drive.CODEX_EARLY_MODEL`, whose tools have other names."""
     return Call("spawn_agent", {"message": prompt}, "multi_agent_v1")
 
 
 def wait_for_agents() -> Call:
-    """Wait until any sub-agent of Codex has something to say."""
+    """Wait until any sub-agent of Codex has a message."""
     return Call("wait_agent", {"timeout_ms": 30000}, "collaboration")
 
 
@@ -152,7 +152,7 @@ class ModelServer:
         self.scripts: dict[str, list[Step]] = dict(scripts or {})
         self.requests: list[Request] = []
         self.outside: list[str] = []
-        """The hosts that a client asked for whose proxy this server is; it reaches none of them."""
+        """The hosts that a client requested with this server as its proxy; none is reached."""
         self._numbers = count(1)
         self._changed = threading.Condition()
         self._http = _Http(("127.0.0.1", 0), _handler(self))
@@ -174,17 +174,17 @@ class ModelServer:
         self._thread.join(10)
 
     def asked(self, script: str) -> list[Request]:
-        """What was sent for one script, in order of arrival."""
+        """The requests for one script, in order of arrival."""
         with self._changed:
             return [request for request in self.requests if request.script == script]
 
     def results(self, script: str) -> tuple[str, ...]:
-        """What the tools said to the model that follows a script, as last sent."""
+        """The tools' results for the model that follows a script, as last sent."""
         asked = self.asked(script)
         return asked[-1].results if asked else ()
 
     def wait_for(self, script: str, turn: int = 0, seconds: float = 120) -> Request:
-        """Wait until a script's turn is asked for: the turns before it are over then."""
+        """Wait until a client requests a script's turn: the turns before it are over by then."""
 
         def found() -> Request | None:
             fits = (r for r in self.requests if r.script == script and r.turn >= turn)
@@ -214,11 +214,11 @@ class ModelServer:
         return turn(step(body) if callable(step) else step)
 
     def call_id(self, number: int) -> str:
-        """An id for a call, from which `follow` reads the turn that it belongs to."""
+        """An id for a call, from which `follow` derives the turn that it belongs to."""
         return f"call_{next(self._numbers)}_t{number}_0"
 
     def follow(self, body: dict[str, Any]) -> tuple[str, int, tuple[str, ...]]:
-        """The script, the number of its next turn, and what the tools have said."""
+        """The script, the number of its next turn, and the tools' results."""
         raise NotImplementedError
 
     def streams(self, path: str, body: dict[str, Any]) -> bool:
@@ -230,12 +230,12 @@ class ModelServer:
         raise NotImplementedError
 
     def whole(self, said: Turn, number: int) -> dict[str, Any]:
-        """A turn as one answer, for who does not want events."""
+        """A turn as one answer, for a client that does not want events."""
         raise NotImplementedError
 
 
 class Place:
-    """Where a conversation stands: fed with what was said, in order."""
+    """The position in a conversation: fed with its messages, in order."""
 
     def __init__(self) -> None:
         self.script = ""
@@ -271,7 +271,7 @@ def _plain(content: object) -> str:
 
 
 class AnthropicServer(ModelServer):
-    """What Claude Code talks to."""
+    """Claude Code's server."""
 
     def follow(self, body: dict[str, Any]) -> tuple[str, int, tuple[str, ...]]:
         place = Place()
@@ -290,7 +290,7 @@ class AnthropicServer(ModelServer):
                     place.told(part.get("content", ""))
                 elif part["type"] == "text" and message["role"] == "user":
                     place.prompt(part["text"])
-        # What Claude Code asks on the side (a title, a summary) quotes prompts but has no tools.
+        # Claude Code's side requests (a title, a summary) quote prompts but have no tools.
         return place.where(bool(body.get("tools")))
 
     def stream(self, said: Turn, number: int) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -330,7 +330,7 @@ class AnthropicServer(ModelServer):
 
 
 class OpenAIServer(ModelServer):
-    """What Codex talks to."""
+    """Codex's server."""
 
     def follow(self, body: dict[str, Any]) -> tuple[str, int, tuple[str, ...]]:
         place = Place()
@@ -389,7 +389,7 @@ class _Http(ThreadingHTTPServer):
     request_queue_size = 64
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that was killed leaves its connection in the middle; that is no trouble."""
+        """Ignore errors: a killed client drops its connection in the middle, which is no fault."""
 
 
 def _handler(server: ModelServer) -> type[BaseHTTPRequestHandler]:
@@ -447,6 +447,6 @@ def _handler(server: ModelServer) -> type[BaseHTTPRequestHandler]:
             self.close_connection = True
 
         def log_message(self, format: str, *words: object) -> None:
-            """Nothing: what was sent is kept."""
+            """Log nothing: the requests are kept."""
 
     return Handler

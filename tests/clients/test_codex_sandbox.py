@@ -22,8 +22,8 @@ from .test_shell_table import project
 
 pytestmark = [LINUX_ONLY, *([NEEDS_LANDLOCK] if sys.platform == "linux" else [])]
 
-#: Folders for temporary files are open to its commands unless it is told otherwise, and then it
-#: leaves files there that protect what it takes for settings.
+#: Commands may write to folders for temporary files unless an option forbids it; then Codex
+#: leaves files there that protect possible settings.
 ALONE = [
     word
     for name in ("exclude_slash_tmp", "exclude_tmpdir_env_var")
@@ -62,7 +62,7 @@ def test_a_program_is_leased_and_cannot_write_what_another_holds(codexes: Codexe
     assert "Refused: a.txt" in refused
     assert owner.name in refused
     assert gated.text() == "mine\n"
-    assert "Read-only file system" in outside, "it is in its own sandbox"
+    assert "Read-only file system" in outside, "the command is in Codex's own sandbox"
     assert gated.happened("damage") == []
     other.ends()
     assert gated.held() == {"a.txt": owner.name}

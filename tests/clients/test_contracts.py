@@ -1,7 +1,7 @@
-"""What the gate relies on in the real clients: which answers of a hook they obey, and how.
+"""The gate's assumptions about the real clients: which answers of a hook they obey, and how.
 
 Each test runs the real program against a scripted model. Where one fails after an update of a
-client, the client's contract has changed, and what was built on it has to be looked at.
+client, the client's contract has changed, and the code that relies on it must be reviewed.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def inside(value: dict[str, Any], **more: object) -> dict[str, object]:
 
 CONTEXT = {"hookEventName": "PreToolUse", "additionalContext": "by the way"}
 
-#: What a hook may say before a tool, and whether each client then keeps the tool from running.
+#: Answers of a hook before a tool, and whether each client then keeps the tool from running.
 ANSWERS: dict[str, tuple[dict[str, object], bool, bool]] = {
     # name: (answer, Claude blocks, Codex blocks)
     "nothing": ({}, False, False),
@@ -184,7 +184,7 @@ def test_a_halt_inside_a_sub_agent_ends_only_that_one_and_tells_nobody(
     assert [request.turn for request in anthropic.asked("child")] == [0]
     assert [(repo / name).read_text() for name in ("a.txt", "b.txt")] == ["old\n", "new\n"]
     assert hook.told("SubagentStop") == []
-    # The parent's own event is the only word of its end.
+    # Only the parent's own event reports its end.
     (started,) = hook.told("SubagentStart")
     (ended,) = hook.told("PostToolUse", "Agent")
     assert ended["data"]["tool_response"]["agentId"] == started["data"]["agent_id"]
@@ -235,7 +235,7 @@ def test_codex_passes_context_to_the_model(
         assert f"for the user at {event}" not in last
 
 
-#: What somebody else does to a file while the hook keeps the call waiting.
+#: Another program's change to a file while the hook keeps the call waiting.
 OTHERS_EDIT = "printf 'old\\nanother line\\n' > a.txt"
 
 
@@ -244,7 +244,7 @@ OTHERS_EDIT = "printf 'old\\nanother line\\n' > a.txt"
     [
         ([edit("a.txt", "old", "new")], "new\nanother line\n"),
         ([read("a.txt"), write("a.txt", "new\n")], "old\nanother line\n"),
-        ([write("a.txt", "new\n")], "new\n"),  # the only one that loses what the other wrote
+        ([write("a.txt", "new\n")], "new\n"),  # the only one that loses the other's change
     ],
     ids=["edit", "write after read", "blind write"],
 )
@@ -354,7 +354,7 @@ def test_claude_runs_the_writing_tools_of_one_message_one_after_another(
 def test_codex_runs_the_writing_tools_of_one_message_one_after_another(
     repo: Path, hook: Recorder, openai: OpenAIServer
 ) -> None:
-    """And it says nothing of a patch that did not fit."""
+    """And it does not report a patch that did not match."""
     calls = (
         patch(ADD), shell("sleep 0.5"), patch("*** Update File: none.txt\n@@\n-x\n+y"),
         patch("*** Add File: b.txt\n+b"),

@@ -1,5 +1,5 @@
-"""Real Claude Code as the agent of a dispatch: it analyses, it merges, and what it did not declare
-it cannot write."""
+"""Real Claude Code as the agent of a dispatch: it analyses, it merges, and it cannot write files
+that it did not declare."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Newsroom:
             self._script_analysis(screen)
 
     def _settings(self) -> str:
-        """What the guide says, with prompts that name the script to follow."""
+        """The guide's settings, with prompts that name the script to follow."""
         found = re.search(
             r"### Claude Code as the agent.*?```toml\n(.*?)```", GUIDE.read_text(), re.S
         )
@@ -84,7 +84,7 @@ class Newsroom:
         return (self.root / path).read_text()
 
     def printed(self) -> str:
-        """What the agents printed, for a test that fails."""
+        """The agents' output, to explain a failure."""
         logs = sorted((self.root / ".holdfast/runs").glob("*/*.log"))
         return "\n".join(f"{log.parent.name}/{log.name}: {log.read_text()}" for log in logs)
 

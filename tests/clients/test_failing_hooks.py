@@ -1,7 +1,7 @@
-"""What becomes of an edit when its hook fails, in the real clients; and of everything else then.
+"""The fate of an edit when its hook fails, in the real clients; and of other events then.
 
-The contracts come first: what each client makes of a failure, event by event. Then the gate as
-`init` writes it, with its Python removed, its package gone, its process killed.
+The contracts come first: each client's reaction to a failure, event by event. Then the gate as
+`init` writes it, with its Python removed, its package deleted, its process killed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def test_claude_refuses_an_edit_whose_hook_fails_if_it_is_told_to_block(
     if blocks:
         [told] = anthropic.results("main")
         command = " ".join([FAILURES[name][0], *FAILURES[name][1]])
-        assert told.startswith(f"PreToolUse:Write hook error: [{command}]: "), "as a whole"
+        assert told.startswith(f"PreToolUse:Write hook error: [{command}]: "), "not in full"
         assert 'blocking because onFailure is "block"' in told
 
 
@@ -129,7 +129,7 @@ def test_codex_lets_an_edit_pass_whose_hook_is_late_whatever_its_line_says(
 
 
 class Removable:
-    """An installation of Holdfast that can be taken away, and its gate in a repository."""
+    """An installation of Holdfast that a test can remove, and its gate in a repository."""
 
     def __init__(self, gated: Gated, folder: Path) -> None:
         self.site, self.python = folder / "site", folder / "venv/bin/python"
@@ -148,7 +148,7 @@ class Removable:
         self.python.unlink()
 
     def remove_package(self) -> None:
-        """What a virtual environment has that was made anew."""
+        """Leave the state of a virtual environment that was created anew."""
         shutil.rmtree(self.package)
 
     def kill_hooks(self) -> None:
@@ -166,7 +166,7 @@ def test_without_its_hook_an_edit_is_refused_with_what_to_do_and_prompts_and_sto
     assert gated.text() == "old\n"
     [told] = ann.results
     assert "runs holdfast init here" in told
-    assert len(crew.server.asked("ann")) == 2, "the prompt was not lost, and its stop is a stop"
+    assert len(crew.server.asked("ann")) == 2, "the prompt arrived, and the stop took effect"
 
 
 def test_before_that_it_edits(crew: Crew, gated: Gated, tmp_path: Path) -> None:

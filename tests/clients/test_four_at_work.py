@@ -1,9 +1,9 @@
 """An ordinary day: a real Claude Code, a real Codex and two people in one repository.
 
 A hundred steps in a fixed order. All four edit files of their own and, in turn, shared ones; they
-run tests, look around and commit. Servers run in the background, people save files while an agent
-tests, agents stop and are prompted again. Who reaches for what the other agent has changed is
-refused, and nobody else ever is.
+run tests, read files and commit. Servers run in the background, people save files while an agent
+tests, agents stop and are prompted again. An agent that tries to write the other agent's changed
+file is refused, and no other request ever is.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ SECONDS = 300.0
 AGENTS = ("claude", "codex")
 PEOPLE = ("ann", "ben")
 SHARED = ("one.txt", "two.txt")
-#: More turns than one prompt is ever answered with.
+#: More turns than one prompt ever needs.
 TURNS = 200
 
-#: A program that reads what is there, takes a second, and leaves a file of its own.
+#: A program that reads the files, takes a second, and leaves a file of its own.
 CHECK = """\
 import pathlib, time
 names = sorted(pathlib.Path(".").glob("*.txt"))
@@ -51,7 +51,7 @@ print(len(names), "passed")
 
 
 class Act(NamedTuple):
-    """One step: who does what to which file."""
+    """One step: an actor, an action and a file."""
 
     who: str
     what: str
@@ -64,12 +64,12 @@ def plan(seed: int) -> list[Act]:
 
 
 class _Planner:
-    """Makes up a day in which everybody does what is reasonable at that moment."""
+    """Plans a day in which each of the four does something reasonable at each moment."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
         self.acts: list[Act] = []
-        #: Who changed a file that is not committed yet, and who was refused which.
+        #: The author of each uncommitted change, and the file that each refused agent waits for.
         self._dirty: dict[str, str] = {}
         self._waits: dict[str, str] = {}
         self._serves: set[str] = set()
@@ -120,7 +120,7 @@ class _Planner:
             self._serves.add(who)
             self._add(who, "serve")
         elif kind == "stop" and who not in self._waits:
-            if who == "codex":  # its session ends with it, and its files are free
+            if who == "codex":  # its session ends too, which releases its files
                 self._commit(who)
             if who not in self._waits:
                 self._add(who, "stop")
@@ -148,7 +148,7 @@ class _Planner:
         self._add(who, "edit", file)
 
     def _commit(self, who: str) -> None:
-        """What comes free for one who waits is used at once."""
+        """An agent that waits uses a file immediately when it comes free."""
         files = self._own(who)
         if not files:
             return
@@ -162,7 +162,7 @@ class _Planner:
 
 
 class Driven:
-    """An agent whose model says what it is told to say, one thing at a time."""
+    """An agent whose model follows the test, one step at a time."""
 
     def __init__(self, crew: Crew) -> None:
         self._crew = crew
@@ -183,7 +183,7 @@ class Driven:
         return f"{self._crew.client}-{self._prompts}"
 
     def prompt(self) -> None:
-        """Speak to it, and wait until its model is asked."""
+        """Send it a prompt, and wait for the request to its model."""
         self._prompts += 1
         self._turn = 0
         self._said = [Future() for _ in range(TURNS)]
@@ -204,19 +204,19 @@ class Driven:
         return lambda _: said.result(SECONDS)
 
     def say(self, step: Turn | Call | str) -> None:
-        """Let its model say something."""
+        """Set its model's answer."""
         self._said[self._turn].set_result(step)
         self._turn += 1
 
     def do(self, *calls: Call) -> str:
-        """Let it use tools; what the last one said."""
+        """Let it use tools; the last one's result."""
         for call in calls:
             self.say(call)
             self.is_asked()
         return self._crew.server.results(self._script)[-1]
 
     def is_asked(self) -> None:
-        """Wait until its model has to say something again."""
+        """Wait for the next request to its model."""
         self._crew.server.wait_for(self._script, self._turn)
 
     def insert(self, line: str, file: str) -> str:
@@ -249,7 +249,7 @@ class Driven:
 
 
 class Day:
-    """The four of them, and what came of each step."""
+    """The four of them, and the effects of each step."""
 
     def __init__(self, gated: Gated, agents: dict[str, Driven], people: dict[str, Terminal]):
         self._gated, self._agents, self._people = gated, agents, people
@@ -293,7 +293,7 @@ class Day:
             said = agent.shell(f"git commit -q -m '{self._line(who)}' {file} && echo went well")
             assert "went well" in said
             self._committed(act)
-            for waiter in AGENTS:  # it is asked again, without a prompt
+            for waiter in AGENTS:  # its model is asked again, without a prompt
                 self._agents[waiter].is_asked()
         elif what == "waits":
             before = len(self._gated.happened("stop_held"))
@@ -341,7 +341,7 @@ class Day:
         assert done.code == 0, done
 
     def _save(self, who: str, file: str) -> None:
-        """One has an editor that writes another file and puts it in place, one writes in place."""
+        """Ann's editor writes another file and renames it into place, the other writes in place."""
         path = self._gated.root / file
         text = path.read_text().removesuffix("end\n") + f"{self._line(who)}\nend\n"
         if who == "ann":

@@ -1,6 +1,6 @@
-"""The gate with the real clients, put in by the real `holdfast init`: what holds for each of them.
+"""The gate with the real clients, installed by the real `holdfast init`: what both clients share.
 
-Every story is told twice, once by Claude Codes and once by Codexes.
+Every test runs twice, once with Claude Codes and once with Codexes.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def test_siblings_exclude_each_other_and_the_parent_gets_the_lease_back(
     assert gated.held() == {}
 
 
-#: Tells its pid, waits for a file, and writes late; what is left of an agent that was killed.
+#: Writes its pid, waits for a file, and writes late; it survives the death of its agent.
 ORPHAN = (
     "echo $$ > ../pid.new; mv ../pid.new ../pid; until [ -e ../go ]; do sleep 0.05; done; "
     "echo late > a.txt"
@@ -176,7 +176,7 @@ def test_a_killed_owner_is_taken_over_from_once_its_orphans_are_gone(
     gated: Gated, crew: Crew
 ) -> None:
     gated.init(**AT_ONCE)
-    # Codex takes its shell along when it is killed, but not what that shell has started.
+    # A killed Codex kills its shell too, but not the processes that the shell has started.
     command = crew.shell(f"bash -c '{ORPHAN}' & wait")
     owner = crew.start("owner", crew.edit("a.txt", "old", "mine"), command)
     outside = gated.root.parent
@@ -224,7 +224,7 @@ def test_after_a_stop_files_come_free_though_the_client_lives_on(gated: Gated, c
     never_written = crew.shell("false && echo new > b.txt; echo over")
     owner = crew.start("owner", crew.edit("a.txt", "old", "mine"), never_written)
     until(lambda: gated.happened("agent_resting"), "it stopped")
-    # what it never changed is free at once, the rest is not
+    # the file it never changed is free immediately, the other one later
     assert list(gated.held()) == ["a.txt"]
     until(lambda: gated.held() == {}, "its file came free")
     assert not owner.has_ended()
@@ -276,7 +276,7 @@ def test_a_retry_that_succeeds_goes_on_as_if_nothing_had_been(gated: Gated, crew
     owner.ends()
     refused.open()
     other.has_done(2)
-    # it is free, but without `wake` nothing is tried before
+    # the file is free, but without `wake` nothing happens before the retry
     assert gated.text() == "mine\n"
     (beat,) = gated.happened("contention_heartbeat")
     assert beat["data"]["retry_at"] - beat["data"]["denied_at"] == 4_000_000

@@ -1,4 +1,4 @@
-"""The gate with real Claude Codes: what only they can do, or what they alone do in this way."""
+"""The gate with real Claude Codes: behaviour that is theirs alone."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_user_reads_a_refusal_too_and_a_whole_file_is_not_written_either(
     owner.ends()
 
 
-# A Claude that stays after it has answered, and takes more prompts
+# A Claude that stays after its answer, and takes more prompts
 
 
 def test_a_prompt_after_a_stop_keeps_the_files(gated: Gated, claudes: Claudes) -> None:
@@ -62,16 +62,16 @@ def test_a_server_in_the_background_keeps_no_file_after_a_stop(
     assert not owner.has_ended()
     claudes.run("other", claudes.edit("a.txt", "mine", "theirs"))
     assert gated.text() == "theirs\n"
-    owner.running.kill()  # by itself it would wait for the server
+    owner.running.kill()  # otherwise it would wait for the server
 
 
 def has_answered(agent: Agent) -> None:
-    """Wait until it has told its user how its turn ended."""
+    """Wait until the agent has reported the end of its turn to its user."""
     until(lambda: '"type":"result"' in agent.running.said().stdout, "the user was told")
 
 
 def stopped_by(owner: Agent, claudes: Claudes) -> Agent:
-    """Another one that has reached for the owner's file and was stopped; it stays."""
+    """Another agent that tried to edit the owner's file and was stopped; it stays."""
     stopped = claudes.start("other", claudes.edit("a.txt", "mine", "theirs"), stays=True)
     until(lambda: claudes.gated.blockers(), "the other was stopped")
     (report,) = claudes.gated.blockers()
@@ -89,7 +89,7 @@ def test_a_retry_that_fails_stops_the_agent_until_its_user_says_something(
     said = stopped.running.said().stdout
     assert BLOCKED in said
     assert f"owner           {owner.name}" in said
-    # refused, then stopped: its model was not asked again
+    # refused, then stopped: its model got no further request
     assert len(claudes.server.asked("other")) == 2
     assert gated.text() == "mine\n"
     owner.ends()

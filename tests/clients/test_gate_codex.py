@@ -1,4 +1,4 @@
-"""The gate with real Codexes: what only they can do, or what they alone do in this way."""
+"""The gate with real Codexes: behaviour that is theirs alone."""
 
 from __future__ import annotations
 

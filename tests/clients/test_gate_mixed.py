@@ -24,7 +24,7 @@ def test_codex_is_refused_what_claude_has_and_the_other_way_round(
     assert (gated.text("a.txt"), gated.text("b.txt")) == ("mine\n", "claude's\n")
     claude.ends()
     codex.ends()
-    # and now both are free for either
+    # and now both files are free for either agent
     claudes.run("after", claudes.edit("a.txt", "mine", "both"))
     codexes.run("after", codexes.edit("b.txt", "claude's", "both"))
     assert (gated.text("a.txt"), gated.text("b.txt")) == ("both\n", "both\n")

@@ -1,4 +1,4 @@
-"""The harness itself: what the other tests here take for granted."""
+"""The harness itself: the assumptions of the other tests here."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_both_clients_work_at_once_each_by_its_own_script(
     repo: Path, hook: Recorder, anthropic: AnthropicServer, openai: OpenAIServer
 ) -> None:
     def after_the_other(body: dict[str, Any]) -> str:
-        # Both are in the middle of their scripts here, or this would never end.
+        # Both must be in the middle of their scripts here, or this would never end.
         openai.wait_for("two", 1)
         return "Done."
 

@@ -40,13 +40,13 @@ def test_a_program_cannot_write_what_another_holds(gated: Gated, crew: Crew) -> 
     other.has_done(2)
     first = other.results[0]
     assert "Permission denied: 'a.txt'" in first
-    assert "Refused: a.txt" in first, "who has it is in the command's output"
+    assert "Refused: a.txt" in first, "the command's output names the holder"
     assert owner.name in first
     assert "it's over" in first
     assert gated.text() == "mine\n"
     other.ends()
     here = gated.root / "lib" if crew.client == "claude" else gated.root
-    assert f"{here}\n" in other.results[1], "where the command ended counts as always"
+    assert f"{here}\n" in other.results[1], "the client uses the command's last folder as always"
     assert gated.happened("damage") == []
     (heartbeat,) = gated.happened("contention_heartbeat")
     assert heartbeat["data"]["paths"] == ["a.txt"]
@@ -55,7 +55,7 @@ def test_a_program_cannot_write_what_another_holds(gated: Gated, crew: Crew) -> 
     owner.ends()
 
 
-# What this rests upon
+# Contracts that this relies on
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_claude_runs_another_line_and_tells_of_that_one_afterwards(
     assert (repo / "instead").exists()
     assert not (repo / "first").exists()
     (after,) = hook.told("PostToolUse", "Bash")
-    assert after["data"]["tool_input"] == INSTEAD, "all of it is replaced"
+    assert after["data"]["tool_input"] == INSTEAD, "the whole input is replaced"
 
 
 @pytest.mark.parametrize(

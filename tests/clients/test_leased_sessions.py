@@ -23,12 +23,12 @@ pytestmark = [LINUX_ONLY, *([NEEDS_LANDLOCK] if sys.platform == "linux" else [])
 
 
 def writer(path: str, text: str = "program\\n") -> str:
-    """A program of which no one can see in its line what it writes."""
+    """A program whose command line does not show what it writes."""
     return f'python3 -c \'open("{path[0]}" "{path[1:]}", "w").write("{text}")\''
 
 
 def beside(gated: Gated, name: str) -> Path:
-    """A file that is not in the repository."""
+    """A file outside the repository."""
     return gated.root.parent / name
 
 
@@ -70,7 +70,7 @@ def test_the_commands_of_two_sub_agents_are_each_its_own(gated: Gated, claudes: 
     assert {*owners.values()} == {*names.values()} - {names[""]}
     assert len({*owners.values()}) == 2
     assert {script: held[f"{script}.txt"] for script in owners} == owners
-    # One of them was first, and the other was told so.
+    # One of them was first, and the other got the refusal.
     first = gated.text("both.txt").strip()
     assert held["both.txt"] == owners[first]
     for script in owners:
@@ -115,7 +115,7 @@ def test_nothing_is_left_of_a_command_that_takes_too_long(gated: Gated, claudes:
     owner.has_done(1)
     until(lambda: below(owner.running.home).keys() == {owner.running.pid}, "its tree is gone")
     assert "timed out" in owner.results[0]
-    assert gated.held() == {"b.txt": owner.name}, "what it has written is still its agent's"
+    assert gated.held() == {"b.txt": owner.name}, "the agent still holds the file that it wrote"
     leave.open()
     owner.ends()
     assert gated.held() == {}
@@ -129,12 +129,12 @@ def below(home: Path) -> dict[int, str]:
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        if words != [b""]:  # it has ended, and its parent has not asked how
+        if words != [b""]:  # ended, but not reaped by its parent
             found[pid] = os.fsdecode(b" ".join(words))
     return found
 
 
-# What is no agent's command
+# Commands that are not an agent's
 
 
 def test_a_line_that_a_person_types_may_write_what_an_agent_holds(
@@ -164,7 +164,7 @@ def test_a_hook_of_another_runs_unchanged(gated: Gated, claudes: Claudes) -> Non
     assert gated.hold("lock", "b.txt", "--holder", "bob").code == 0
     claudes.run("main", bash("true"))
     text = said.read_text()
-    assert text.startswith("NoNewPrivs:\t0\n"), "it is below no broker"
+    assert text.startswith("NoNewPrivs:\t0\n"), "it does not run below a broker"
     assert "HOLDFAST_SOCKET" not in text
     assert f"\n{os.path.realpath('/bin/sh')}\n" in text
     assert gated.text("b.txt") == "by-hook\n"
@@ -187,7 +187,7 @@ def test_an_mcp_server_is_leased_as_the_session_s(gated: Gated, claudes: Claudes
         **started_with(claudes, [NOTES], "c.txt"),
     )  # fmt: skip
     assert "wrote" in own.results[1]
-    assert gated.text("c.txt") == "by tidy\n", "what one of its agents holds it may write"
+    assert gated.text("c.txt") == "by tidy\n", "it may write a file that one of its agents holds"
     other.ends()
     owner.ends()
 
@@ -209,7 +209,7 @@ def test_below_a_broker_of_its_own_the_prefix_adds_none(gated: Gated, claudes: C
     assert gated.text("b.txt") == "program\n"
     assert "Permission denied" in refused
     assert gated.text() == "mine\n"
-    assert "Seccomp_filters:\t1" in status, "there is one broker"
+    assert "Seccomp_filters:\t1" in status, "only one broker is above it"
     assert gated.held()["b.txt"] == "whole"
     assert reason(gated, "b.txt").endswith(f" for @claude/{other.session}/")
     other.ends()
@@ -226,6 +226,6 @@ def test_a_whole_codex_s_leases_name_its_agent(gated: Gated, codexes: Codexes) -
 
 
 def reason(gated: Gated, path: str) -> str:
-    """Why a file is held."""
+    """The reason with which a file is held."""
     (found,) = [str(one["reason"]) for one in gated.grants() if one["write_paths"] == [path]]
     return found

@@ -1,7 +1,7 @@
 """Whole clients with a lease for every file that they write, and without any hook.
 
-Each is started by `holdfast run --lease`, and knows nothing of it: what another holds is refused by
-the kernel, in whatever way the client writes.
+Each is started by `holdfast run --lease`, and is unaware of it: the kernel refuses it the files
+that another holder has locked, in whatever way the client writes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ pytestmark = [LINUX_ONLY, *([NEEDS_LANDLOCK] if sys.platform == "linux" else [])
 
 CLIENTS = ("claude", "codex", "gemini", "opencode")
 
-#: Some hours of work with git, which ends with a word if all of it went well.
+#: Some hours of work with git, which prints a word at its end if all of it succeeded.
 WORK = """\
 set -e
 git config user.name Tess
@@ -80,13 +80,13 @@ def maker(request: pytest.FixtureRequest, make: Make) -> Maker:
 
 @pytest.fixture(params=MAKERS)
 def any_maker(request: pytest.FixtureRequest, make: Make) -> Maker:
-    """Each client in turn, with each set of tools that it has."""
+    """Each client in turn, with each of its sets of tools."""
     return make(request.param)
 
 
 class Job:
-    """All ways of a client to write, each on a file that was committed, and `a.txt` for a shell,
-    which was changed since."""
+    """All ways of a client to write, each on a committed file, and `a.txt` for a shell, which was
+    changed since."""
 
     def __init__(self, gated: Gated, maker: Maker) -> None:
         self.gated, self.ways = gated, maker.ways()
@@ -100,11 +100,11 @@ class Job:
         self.files = ["a.txt", *(way.file for way in self.ways)]
 
     def state(self) -> dict[str, tuple[Any, ...] | None]:
-        """Each file to the byte, and what else a writer could change of it."""
+        """The exact content of each file, and its other attributes that a writer could change."""
         return {file: state(self.gated.root / file) for file in self.files}
 
     def told(self, said: tuple[str, ...]) -> tuple[dict[str, str], str]:
-        """What each way's last call was told, and what the shell was."""
+        """The result of each way's last call, and the result of the shell's."""
         results = iter(said)
         last = {way.file: [next(results) for _ in way.calls][-1] for way in self.ways}
         return last, next(results)
@@ -118,7 +118,7 @@ def state(file: Path) -> tuple[Any, ...] | None:
 
 
 def changed(gated: Gated) -> set[str]:
-    """What git finds that is not as in the last commit."""
+    """The files that git reports as different from the last commit."""
     lines = gated.git("status", "--porcelain", "--untracked-files=all").splitlines()
     return {line[3:] for line in lines}
 
@@ -152,7 +152,7 @@ def test_what_another_holds_is_kept_to_the_byte_and_what_is_free_is_written(
     assert set(ended(shell)) == set(SHELL_WAYS)
     assert (gated.text("b.txt"), gated.text("new.txt")) == ("free\n", "free\n")
     written = {"a.txt", "b.txt", "c.txt", "new.txt"}
-    halves = {"free.txt", "moved.txt"}  # of patches that move a file: the half that was free
+    halves = {"free.txt", "moved.txt"}  # from patches that move a file: the half that was free
     assert changed(gated) - halves == written, "no temporary file is left"
     assert gated.held() == held
 
@@ -163,7 +163,7 @@ def test_the_second_of_two_is_refused_until_the_first_has_ended(
     go = tmp_path / "go"
 
     def gone(_: object) -> str:
-        # A client may leave the line in the background, and would end.
+        # A client may leave the line in the background, and would then end too early.
         until(go.exists, "the first may go on", 240)
         return "Done."
 
@@ -182,7 +182,7 @@ def test_the_second_of_two_is_refused_until_the_first_has_ended(
     assert 0 not in ended(shell).values()
     assert state(gated.root / "a.txt") == before
     assert gated.text("b.txt") == "free\n"
-    assert gated.held() == {"a.txt": "one"}, "the second's leases have ended with it"
+    assert gated.held() == {"a.txt": "one"}, "the second client's leases have ended with it"
     go.touch()
     assert first.wait().code == 0
     assert gated.held() == {}
@@ -317,8 +317,8 @@ def test_in_a_terminal_a_person_reads_who_has_the_file_and_the_client_goes_on(
 def test_a_client_whose_hook_announces_its_edits_hears_of_no_stale_ones(
     gated: Gated, make: Make, has_hooks: bool
 ) -> None:
-    """Another holder changes two files after the client has started. An edit of what is there is
-    no stale write; a blind one of the whole file is."""
+    """Another holder changes two files after the client has started. An edit of the current content
+    is no stale write; a blind write of the whole file is."""
     if has_hooks:
         gated.init()
     maker, more = make("claude"), Gateway()

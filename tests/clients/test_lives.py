@@ -1,4 +1,4 @@
-"""How the real clients come to run a hook, and how their sessions go on and end."""
+"""How the real clients start a hook, and how their sessions continue and end."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_codex_keeps_its_session_and_says_so_when_it_is_resumed(
     assert "one done" in openai.asked("three")[0].text()
 
 
-#: Says its pid, and then waits for a file that is there only if the test wants it to go on.
+#: Writes its pid, and then waits for a file that exists only if the test lets it continue.
 LONG = "echo $$ > pid.tmp; mv pid.tmp pid; until [ -e go ]; do sleep 0.05; done; echo late > a.txt"
 
 

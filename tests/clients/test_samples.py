@@ -1,10 +1,10 @@
-"""The samples are what the real clients send: recorded from them, and compared with them here.
+"""The samples are the real clients' input: recorded from them, and compared with them here.
 
     HOLDFAST_SAMPLES=write pytest tests/clients/test_samples.py      records them anew
 
-Each file in `samples/` is what a hook reads from its standard input at one event. Ids, paths, times
-and numbers that differ from run to run are replaced by fixed ones; all else is as it was sent. The
-tests of the adapters read them, and need no client for that.
+Each file in `samples/` is a hook's standard input at one event. Ids, paths, times and numbers that
+differ from run to run are replaced by fixed ones; all else is as it was sent. The tests of the
+adapters read the samples, and need no client for that.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ AGENT = "00000000-0000-4000-8000-000000000003"
 
 UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
-#: In texts: what differs from run to run, and what stands in its place. The order matters.
+#: In texts: the parts that differ from run to run, and their replacements. The order matters.
 TEXTS = (
     (r"rollout-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d", "rollout-2026-01-01T00-00-00"),
     (r"/\d{4}/\d\d/\d\d/", "/2026/01/01/"),
@@ -67,12 +67,12 @@ TEXTS = (
     (r"/claude-\d+/", "/claude-0/"),
 )
 
-#: Keys whose value says how long or how much, and nothing about the contract.
+#: Keys whose value is a duration or an amount, and says nothing about the contract.
 NUMBERS = re.compile(r"(?:_ms|Ms|[tT]okens|_tokens|_usd|seconds_since_last_response)$")
 
 
 class Scrubber:
-    """Puts fixed values where each run has its own."""
+    """Replaces values that differ from run to run by fixed ones."""
 
     def __init__(self, repo: Path, home: Path, session: str, ids: dict[str, str]) -> None:
         slug = re.sub(r"[^A-Za-z0-9]", "-", str(repo))
@@ -93,7 +93,7 @@ class Scrubber:
         if isinstance(value, list):
             return [self.all(inner) for inner in value]
         if isinstance(value, str):
-            # A digest of what the client itself was told to say.
+            # A digest of the client's own instructions.
             return "0" * 16 if key == "harnessSectionHash" else self.text(value)
         number = isinstance(value, int | float) and not isinstance(value, bool)
         return 1 if number and NUMBERS.search(key) else value
@@ -122,7 +122,7 @@ def samples_of(
 
 
 def compare(client: str, found: dict[str, Any]) -> None:
-    """Compare with what is stored, or store it."""
+    """Compare with the stored samples, or store them."""
     if WRITING:
         for old in SAMPLES.glob(f"{client}-*.json"):
             old.unlink()
@@ -171,7 +171,7 @@ def test_claude_sends_what_the_samples_say(
     anthropic.scripts["later"] = [wait, "Done.", "Noted.", "Noted."]
     anthropic.scripts["behind"] = [agent("[[quick]]", background=True), "Done.", "Noted."]
     anthropic.scripts["quick"] = ["Done."]
-    # Not the main agent itself: Claude does not wait for the hook that is told of its failure.
+    # Not the main agent itself: Claude does not wait for the hook that reports its failure.
     anthropic.scripts["trouble"] = [agent("[[failing]]"), bash("sleep 0.5"), "Done."]
     anthropic.scripts["failing"] = [Turn(status=400)]
     settings = hooks_for(hook.command, CLAUDE_EVENTS)

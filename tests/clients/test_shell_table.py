@@ -1,6 +1,7 @@
-"""docs/shell.md says client by client which way of writing is prevented where commands are leased.
+"""docs/shell.md states, client by client, which ways of writing are prevented where commands are
+leased.
 
-Here every cell of that table is tried with the real clients: an owner holds a file by an edit, and
+Every cell of that table is tested here with the real clients: an owner holds a file by an edit, and
 another agent writes it in some way.
 """
 
@@ -36,10 +37,10 @@ HEADER = "| way of writing a file that another agent holds, with leases |"
 PREVENTED, DETECTED, NEITHER = "prevented", "detected", "neither"
 CLIENTS = ("claude", "codex")
 
-#: What the owner holds: a file that it has changed, one that it has made, and with Claude Code one
-#: for which that has another tool.
+#: The owner's files: one that it has changed, one that it has made, and with Claude Code one for
+#: which Claude Code has another tool.
 CHANGED, MADE, BOOK = "a.txt", "made.txt", "book.ipynb"
-#: A parser that reads the line does not see this write.
+#: A parser of the command line does not see this write.
 WRITER = "open('a.txt', 'w').write('bad')\n"
 IDENTITY = ["-c", "user.name=Tess", "-c", "user.email=tess@example.org"]
 
@@ -95,7 +96,7 @@ def state(file: Path) -> tuple[Any, ...] | None:
 
 
 class Scene:
-    """A repository with the gate, in which one client holds files; others of its kind come."""
+    """A repository with the gate, in which one agent holds files and others of its client write."""
 
     def __init__(self, folder: Path, client: str, stack: ExitStack, **settings: object) -> None:
         need(client)
@@ -117,7 +118,7 @@ class Scene:
         return self.gated.root
 
     def has_owner(self, *steps: Step) -> None:
-        """Let an owner do these steps, or else all that takes what is held here."""
+        """Let an owner do these steps, or by default take all the files that are held here."""
         crew = self.crew
         steps = steps or (crew.edit(CHANGED, "old", "mine"), *self._taking())
         self._goes_on, self._ends = Gateway(), Gateway()
@@ -137,7 +138,7 @@ class Scene:
         return (patch(f"*** Add File: {MADE}\n+mine"),)
 
     def state(self) -> dict[str, Any]:
-        """What the owner holds, to the byte, and what else could be changed of it."""
+        """The owner's files: their exact content, and their other changeable attributes."""
         names = [name for name, holder in self.gated.held().items() if holder == self.name]
         return {name: state(self.root / name) for name in names}
 
@@ -149,7 +150,7 @@ class Scene:
         return done
 
     def refused(self, *steps: Step, names: str = "a.txt", **more: Any) -> str:
-        """The outcome of ways of which the model reads in every case that it was refused."""
+        """The outcome of ways for which every result of the model's calls is a refusal."""
         said = self.other(*steps, **more)
         for text in said.results:
             assert REFUSED in text, text
@@ -158,14 +159,14 @@ class Scene:
         return self.outcome(said)
 
     def outcome(self, other: Agent) -> str:
-        """How it ended for what is held."""
+        """The outcome for the owner's files."""
         if self.state() == self.before:
             assert self.gated.happened("damage") == []
             return PREVENTED
         return self.told(other)
 
     def told(self, other: Agent) -> str:
-        """How it ended for what has changed: whether both read of it, and one command undoes it."""
+        """The outcome for changed files: whether both are told, and if one command undoes it."""
         self._goes_on.open()
         self.owner.has_done(self._steps + 1)
         both = self.owner, other
@@ -189,7 +190,7 @@ class Scene:
 Stage = Callable[..., Scene]
 
 
-# Ways in a repository that all of them share: nothing of it may change
+# Ways in a repository that all of them share: they must leave it unchanged
 
 
 def edit_tools(scene: Scene) -> str:
@@ -244,7 +245,7 @@ def background(scene: Scene) -> str:
         call = Call("exec_command", {"cmd": line, "yield_time_ms": 250})
 
     def has_tried() -> None:
-        assert not done.exists(), "it is in the background"
+        assert not done.exists(), "the command runs in the background"
         go.touch()
         until(done.exists, "it has tried")
 
@@ -289,7 +290,7 @@ def pull(stage: Stage) -> str:
     git(scene.root, "branch", "-q", "-u", "far/main")
     (far / "a.txt").write_text("far\n")
     git(far, "commit", "-q", "-a", "-m", "what comes only then")
-    crew = scene.crew  # what differs from the commit git itself would not replace
+    crew = scene.crew  # git itself would not replace uncommitted changes
     scene.has_owner(crew.edit("a.txt", "old", "mine"), crew.edit("a.txt", "mine", "old"))
     return scene.refused(crew.shell("git pull"))
 
@@ -308,7 +309,7 @@ def mcp_unnamed(stage: Stage) -> str:
         scene.has_owner()
         call = tool(scene.crew, name, server=NOTES, **fields)
         other = scene.other(call, **started_with(scene.crew, [NOTES], "a.txt"))
-        assert REFUSED not in other.results[0], "its hook does not see what it writes"
+        assert REFUSED not in other.results[0], "its hook cannot see the file that it writes"
         found.add(scene.outcome(other))
         assert ("Permission denied" in other.results[0]) is (found == {PREVENTED})
     (outcome,) = found
@@ -347,7 +348,7 @@ def no_hooks(stage: Stage) -> str:
     return scene.outcome(scene.other(scene.crew.shell("echo bad >a.txt"), **more))
 
 
-#: Each row by how it starts.
+#: Each row by its first words.
 SHARED: dict[str, Callable[[Scene], str]] = {
     "the client's own edit tools": edit_tools,
     "`>`, `>>`, `tee`": plain,
@@ -371,7 +372,7 @@ ALONE: dict[str, Callable[[Stage], str]] = {
 def rows() -> list[tuple[str, str, str]]:
     text = TABLE.read_text().partition(HEADER)[2].partition("\n\n")[0]
     lines = [line for line in text.splitlines() if line.startswith("| ")]
-    # A row may have a `|` of its own only as code, of which there is none in this table.
+    # A `|` inside a cell would have to be code, and this table has none.
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     return [(row[0], row[1], row[2]) for row in cells if not row[0].startswith("Claude")]
 
@@ -383,7 +384,7 @@ def cell(start: str, client: str) -> str:
 
 @pytest.fixture(scope="module")
 def scenes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Scene]]:
-    """For each client the scene that most ways share."""
+    """The scene of each client that most ways share."""
     made: dict[str, Scene] = {}
     with ExitStack() as stack:
 

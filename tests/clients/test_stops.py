@@ -1,7 +1,7 @@
-"""What the real clients do at a stop: how long a hook may keep an agent there, what makes it go on,
-and what people see meanwhile and in the end.
+"""The real clients at a stop: how long a hook may keep an agent there, what makes it continue, and
+what people see meanwhile and in the end.
 
-What makes an agent go on is said by the adapters themselves.
+The adapters themselves write the answers that make an agent continue.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ TO_NEW = "*** Update File: a.txt\n@@\n-old\n+new"
 
 
 def said(client: str, event: str, answer: Answer, **more: Any) -> dict[str, Any]:
-    """What the adapter of a client says to something."""
+    """An adapter's output for an event and an answer."""
     module = adapter(client)
     assert module is not None
     reply = module.say(Intent(client, event, "s", **more), answer)
@@ -62,7 +62,7 @@ def says(value: object) -> dict[str, Any]:
 
 
 class Stopping:
-    """A client whose hook is asked at each event of its life."""
+    """A client whose hook is called at each event of its life."""
 
     client: str
     events: tuple[str, ...]
@@ -92,7 +92,7 @@ class Stopping:
         return hooks
 
     def asked(self) -> list[int]:
-        """The turns that were asked for; what is asked on the side comes without tools."""
+        """The turns that the client requested; its side requests have no tools."""
         return [request.turn for request in self.server.asked("main")]
 
     def change(self) -> Step:
@@ -152,7 +152,7 @@ def one(request: pytest.FixtureRequest) -> Stopping:
     return made
 
 
-# What makes an agent go on
+# Answers that make an agent continue
 
 
 def test_a_stop_that_was_held_makes_the_agent_go_on_and_it_reads_why(one: Stopping) -> None:
@@ -191,7 +191,7 @@ def test_a_sub_agent_of_codex_goes_on_likewise(a_codex: StoppingCodex) -> None:
 
 
 def check_child(one: Stopping) -> None:
-    """It went on, its parent did not stop meanwhile, and heard of one end."""
+    """The child continued, its parent did not stop meanwhile, and was told of one end."""
     assert [request.turn for request in one.server.asked("child")] == [0, 1, 2]
     assert GO_ON in one.server.asked("child")[1].text()
     assert (one.repo / "a.txt").read_text() == "new\n"
@@ -205,7 +205,7 @@ def check_child(one: Stopping) -> None:
 
 BLOCK = {"decision": "block", "reason": GO_ON}
 
-#: What a hook may say at a stop, and whether an agent of each client then goes on.
+#: Answers of a hook at a stop, and whether an agent of each client then continues.
 ANSWERS: dict[str, tuple[dict[str, Any], bool, bool]] = {
     # name: (answer, Claude goes on, Codex goes on)
     "block": (says(BLOCK), True, True),
@@ -237,7 +237,7 @@ def test_a_hook_that_takes_too_long_lets_the_agent_stop(one: Stopping) -> None:
 
 
 def hold(one: Stopping) -> Path:
-    """Keep its agent at its stop until the file is there, and let it stop then."""
+    """Keep its agent at its stop until the file exists, and then let it stop."""
     go = one.repo.parent / "go"
     one.hook.set(Stop={"until": str(go)})
     return go
@@ -335,14 +335,14 @@ def test_escape_kills_the_hook_of_a_held_codex_and_is_told_as_an_interruption(
         assert a_codex.hook.told("SIGTERM") == []
 
 
-# What is said of an agent that was stopped, where nobody looks at a screen
+# Reports on a stopped agent that has no terminal
 
 REPORT = "Blocked, waiting for instruction.\n  blocked file    a.txt\n  owner           Ben"
 HALTED = Answer(HALT, "Stop here.", user=REPORT)
 
 
 def ends_halted(one: Stopping, **more: Any) -> drive.Result:
-    """It reaches for a file, is halted, and hears of it again at its end."""
+    """The agent tries to edit a file, is halted, and is reported again at its end."""
     end = said(one.client, "session_end", HALTED, is_attended=False)
     one.hook.set(PreToolUse=said(one.client, "edit", HALTED), SessionEnd=end)
     result = one.start(one.change(), "Model's last words.", **more).wait()
@@ -356,8 +356,8 @@ def test_claude_without_a_terminal_says_in_the_end_that_it_is_blocked(
 ) -> None:
     result = ends_halted(a_claude, options=["--output-format", format])
     assert f"\n{REPORT}\n" in result.stderr
-    assert a_claude.asked() == [0]  # its model has no part in it
-    # the output itself would be empty
+    assert a_claude.asked() == [0]  # its model got no further request
+    # without the report on stderr, the output would be empty
     assert result.code == 0
     if format == "text":
         assert result.stdout.strip() == ""
@@ -411,7 +411,7 @@ def test_codex_takes_the_hooks_of_init_without_a_warning(
     ]  # fmt: skip
     limits = {hook["eventName"]: hook["timeoutSec"] for hook in hooks}
     assert limits == {event: 3 if event in ("sessionEnd", "interrupt") else 240 for event in limits}
-    # what it would say of more
+    # Codex's warning about a longer timeout
     settings = json.loads((gated.root / ".codex" / "hooks.json").read_text())
     for event in ("Interrupt", "SessionEnd"):
         settings["hooks"][event][0]["hooks"][0]["timeout"] = 4

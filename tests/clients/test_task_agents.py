@@ -1,8 +1,8 @@
-"""The real clients as agents of tasks: called as `find_agent` says, below a sandbox, by nobody.
+"""The real clients as agents of tasks: called as `find_agent` does, below a sandbox, unattended.
 
 First each client alone, in a repository without hooks: it edits a file, makes one, and runs a shell
-command that writes, for a prompt that fits into no command line and begins with a dash. Then whole
-lists, as a new user has them done: after `holdfast init`, with no settings file.
+command that writes, for a prompt that is too long for a command line and begins with a dash. Then
+whole lists, as for a new user: after `holdfast init`, with no settings file.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ WRITTEN = {"a.txt": "new\n", "n.txt": "fresh\n", "s.txt": "shell\n"}
 
 
 def found(repo: Path, client: str, environ: dict[str, str]) -> Agent:
-    """The agent, where this client is the only one on the PATH."""
+    """The agent that is found where this client is the only one on the PATH."""
     return find_agent(str(repo), {**environ, "PATH": str(_links(repo, client))})
 
 
@@ -119,7 +119,7 @@ def test_codex_writes_in_every_way_with_one_file_of_its_home_and_not_without(
     assert json.dumps(PROMPT.strip())[1:-1] in openai.asked("main")[0].text()
 
 
-# Lists of tasks, as a new user has them done
+# Lists of tasks, as for a new user
 
 
 class NewUser:
@@ -160,11 +160,11 @@ class NewUser:
         return done.stdout
 
     def read(self, path: str) -> Step:
-        """The model has the client read a file."""
+        """Have the model read a file with the client."""
         return read(self.root / path) if self.client == "claude" else shell(f"cat {path}")
 
     def change(self, path: str, old: str, new: str) -> Call:
-        """The model has the client change a line of a file."""
+        """Have the model change a line of a file with the client."""
         if self.client == "claude":
             return edit(self.root / path, old, new)
         return patch(f"*** Update File: {path}\n@@\n-{old}\n+{new}")
@@ -173,7 +173,7 @@ class NewUser:
         return (self.root / path).read_text()
 
     def printed(self) -> str:
-        """What the agents printed, for a test that fails."""
+        """The agents' output, to explain a failure."""
         logs = sorted((self.root / ".holdfast/runs").glob("*/*.log"))
         return "\n".join(f"{log.parent.name}/{log.name}: {log.read_text()}" for log in logs)
 

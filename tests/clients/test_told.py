@@ -1,4 +1,4 @@
-"""What the real clients tell their hooks: who is at work, where, and what became of it."""
+"""The input of the real clients' hooks: which agent works, where, and with what result."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_claudes_sub_agents_have_an_id_of_their_own_in_one_session(
         ids = [record["data"]["agent_id"] for record in hook.told(event)]
         assert sorted(ids) == sorted(writers.values())
     assert len({record["data"]["session_id"] for record in hook.told()}) == 1
-    # Whose child a sub-agent is, only the parent's own call tells.
+    # Only the parent's own call shows whose child a sub-agent is.
     parents = {
         record["data"]["tool_response"]["agentId"]: record["data"].get("agent_id", "")
         for record in hook.told("PostToolUse", "Agent")
@@ -150,7 +150,7 @@ def test_claude_says_at_a_stop_what_still_runs(
         (task["type"], task["status"], task.get("command")) for task in tasks[0]
     ]
     assert tasks[-1] == []
-    # A sub-agent in the background counts itself among what still runs.
+    # A sub-agent in the background is listed among the tasks that still run.
     (stop,) = hook.told("SubagentStop")
     listed = {task["id"]: task["type"] for task in stop["data"]["background_tasks"]}
     assert listed[stop["data"]["agent_id"]] == "subagent"

@@ -1,7 +1,7 @@
-"""Real clients that wait: an agent that was refused works on, waits at its stop, and goes on by
+"""Real clients that wait: an agent that was refused continues, waits at its stop, and continues by
 itself when the file comes free, or is blocked when its one retry fails.
 
-Every story is told twice, once by Claude Codes and once by Codexes.
+Every test runs twice, once with Claude Codes and once with Codexes.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from .gated import HELD, WAITED, WOKEN, Gated
 pytestmark = LINUX_ONLY
 
 CAME = "a.txt came free and is yours now"
-#: Who waits learns of anything within a second; the machine may have other things to do.
+#: A waiting agent notices any change within a second; the machine may be busy.
 SOON_SECONDS = 3.0
-#: A server in the background. Codex ends what is in the group of its shell.
+#: A server in the background. Codex ends the processes in the group of its shell.
 LEFT_RUNNING = f"setsid nohup sh -c '{SERVER}' >/dev/null 2>&1 </dev/null &"
-#: Tells its pid, and ends when it may.
+#: Writes its pid, and ends when a file exists.
 UNTIL_GO = "echo $$ > ../pid.new; mv ../pid.new ../pid; until [ -e ../go ]; do sleep 0.05; done"
 
 
@@ -39,8 +39,8 @@ def seconds_between(earlier: str, later: str) -> float:
 
 
 def waiter(crew: Crew) -> Agent:
-    """One that was refused the owner's file, and is held at its stop. If it goes on, it changes
-    the file."""
+    """An agent that was refused the owner's file, and is held at its stop. If it continues, it
+    changes the file."""
     other = crew.start(
         "other",
         crew.edit("a.txt", "mine", "mine and theirs"),
@@ -54,7 +54,7 @@ def waiter(crew: Crew) -> Agent:
 
 
 def check_went_on(other: Agent, crew: Crew) -> None:
-    """It went on by itself, and read why."""
+    """Check that the agent continued by itself, and was told why."""
     other.ends()
     asked = crew.server.asked("other")
     assert [request.turn for request in asked] == [0, 1, 2, 3]
@@ -67,7 +67,7 @@ def check_went_on(other: Agent, crew: Crew) -> None:
 
 
 def check_was_soon(gated: Gated, since: str) -> None:
-    """The file was handed over right after a moment."""
+    """Check that the file was handed over soon after a time."""
     (handed,) = gated.happened("file_handed_over")
     assert 0 <= seconds_between(since, handed["timestamp"]) < SOON_SECONDS
 
@@ -193,7 +193,7 @@ def test_after_it_went_on_its_next_stop_is_not_held_and_its_user_hears_what_is_n
     assert [is_refusal(result) for result in other.results] == [True, False, True]
     assert len(gated.happened("stop_held")) == 1
     assert gated.waiting() == []
-    if crew.client == "claude":  # Codex shows such words in a terminal only
+    if crew.client == "claude":  # Codex shows such messages in a terminal only
         assert f"{other.name} stopped and did not write b.txt" in said
     owner.ends()
 
@@ -223,7 +223,7 @@ def test_a_killed_owner_s_open_command_keeps_the_file_until_it_ends(
     gated: Gated, crew: Crew
 ) -> None:
     gated.init(**WAITED)
-    # Codex takes its shell along when it is killed, but not what that shell has started.
+    # A killed Codex kills its shell too, but not the processes that the shell has started.
     command = crew.shell(f"bash -c '{UNTIL_GO}' & wait")
     owner = crew.start("owner", crew.edit("a.txt", "old", "mine"), command)
     pid = pid_beside(gated)
@@ -306,7 +306,7 @@ def test_an_owner_that_keeps_it_blocks_the_other_until_its_user_speaks(
     owner = crew.owner()
     home = gated.home()
     other = crew.run("other", crew.edit("a.txt", "mine", "theirs"), "I wait.", home=home)
-    # it was refused once, and was held at its stop: its model was not asked again
+    # it was refused once, and was held at its stop: its model got no further request
     assert [request.turn for request in crew.server.asked("other")] == [0, 1]
     (report,) = gated.blockers()
     assert (report["agent"], report["owner"]) == (other.name, owner.name)

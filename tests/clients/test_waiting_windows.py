@@ -26,7 +26,7 @@ def open_one(crew: Crew) -> Window:
 
 
 def reaches(crew: Crew, window: Window) -> None:
-    """Let it reach for what another has, and stop. If it goes on, it does so again."""
+    """Let the agent try to edit another's file, and stop. If it continues, it tries again."""
     change = crew.edit("a.txt", "mine", "mine and theirs")
     crew.server.scripts["main"] = [change, "I wait.", change]
     window.enter("[[main]]")
@@ -39,7 +39,7 @@ def is_held(crew: Crew, window: Window) -> None:
 
 
 def turns(crew: Crew) -> set[int]:
-    """The turns that were asked for; Codex asks for some of them twice, for a title."""
+    """The turns that the client requested; Codex requests some of them twice, for a title."""
     return {request.turn for request in crew.server.asked("main")}
 
 
@@ -77,7 +77,7 @@ def test_a_retry_that_fails_at_a_held_stop_is_shown_and_the_next_prompt_lets_it_
         until(gated.blockers, "it is blocked")
         window.shows(BLOCKED)
         window.shows(owner.name)
-        assert turns(leaders) == {0, 1}  # its model has no part in it
+        assert turns(leaders) == {0, 1}  # its model got no further request
         owner.ends()
         assert len(gated.blockers()) == 1
         leaders.server.scripts["on"] = [leaders.edit("a.txt", "mine", "theirs")]

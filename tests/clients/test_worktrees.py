@@ -19,7 +19,7 @@ pytestmark = LINUX_ONLY
 
 
 class There:
-    """A crew at work in another checkout of its repository."""
+    """A crew that works in another checkout of its repository."""
 
     def __init__(self, crew: Crew, folder: Path) -> None:
         self.crew, self.folder = crew, folder
@@ -38,7 +38,7 @@ class There:
 
 
 def change(crew: Crew, folder: Path, new: str, old: str = "old") -> Call:
-    """Replace what is in a.txt of a checkout."""
+    """Replace the content of a.txt in a checkout."""
     if isinstance(crew, Claudes):
         return edit(folder / "a.txt", old, new)
     return patch(f"*** Update File: a.txt\n@@\n-{old}\n+{new}")

@@ -1,7 +1,7 @@
 """The real clients in a terminal, as a person has them, against the same scripted servers.
 
-What they draw comes in pieces, with what is on the screen already left out: only a text that was
-not there before can be looked for, and blanks do not count.
+They draw in pieces, and leave out what is already on the screen: a test can search only for text
+that was not there before, and whitespace does not count.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from .install import program
 from .servers import AnthropicServer, OpenAIServer
 
 ENTER, ESCAPE = "\r", "\x1b"
-#: Empties the line that is being typed.
+#: Clears the line that is being typed.
 CLEAR = "\x15"
 
 _CONTROL = re.compile(rb"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[[0-9;?<>=]*[A-Za-z]|\x1b.|\s")
-#: What a terminal is asked for, and what it says.
+#: Requests to a terminal, and its answers.
 _ANSWERS = {b"\x1b[6n": b"\x1b[1;1R", b"\x1b[c": b"\x1b[?62;c"}
 ROWS, COLUMNS = 50, 160
 #: Within this time after other keys Codex takes an Enter for a line break.
 PASTE_SECONDS = 0.5
-#: After this time what was typed and is not shown is typed once more.
+#: After this time, typed text that is not shown is typed once more.
 TYPED_SECONDS = 8.0
 
 
@@ -49,7 +49,7 @@ class Window:
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         self._process = subprocess.Popen(
-            [shutil.which("setsid") or "", "--ctty", *words],  # which then becomes the client
+            [shutil.which("setsid") or "", "--ctty", *words],  # setsid executes the client
             cwd=repo,
             env={**env, "TERM": "xterm-256color"},
             stdin=slave,
@@ -74,7 +74,7 @@ class Window:
         self.close()
 
     def close(self) -> None:
-        """End it at once."""
+        """End it immediately."""
         self._process.kill()
         self._process.wait()
         self._reader.join(10)
@@ -84,7 +84,7 @@ class Window:
         while True:
             try:
                 some = os.read(self._master, 1 << 16)
-            except OSError:  # nobody is there any more
+            except OSError:  # the client has ended
                 return
             for question, answer in _ANSWERS.items():
                 if question in some:
@@ -92,12 +92,12 @@ class Window:
             self._drawn += some
 
     def press(self, keys: str) -> None:
-        """Press keys, all at once."""
+        """Press keys, all in one write."""
         os.write(self._master, keys.encode())
 
     def enter(self, prompt: str) -> None:
-        """Type a prompt, and send it a moment later: what comes at once counts as pasted. A client
-        that is just drawing itself for the first time may throw away what was typed."""
+        """Type a prompt, and send it a moment later: an Enter right after it counts as pasted. A
+        client that is drawing itself for the first time may discard what was typed."""
         for is_last in (False, False, True):
             seen = len(self._drawn)
             self.press(prompt)
@@ -128,8 +128,8 @@ def open_claude(
     settings: Mapping[str, Any] | None = None,
     before: Sequence[str] = (),
 ) -> Window:
-    """Claude Code, past all that it asks at its first start; `settings` goes to the project's
-    settings file, `before` are the words of another program that starts it."""
+    """Claude Code, past all the questions of its first start; `settings` goes to the project's
+    settings file, `before` is the command line of another program that starts it."""
     if settings is not None:
         drive.write_json(repo / ".claude" / "settings.json", settings)
     known = {
@@ -150,8 +150,8 @@ def open_codex(
     hooks: Mapping[str, Any] | None = None,
     before: Sequence[str] = (),
 ) -> Window:
-    """Codex, whose hooks run although nobody has trusted them; `hooks` goes to the project's hooks
-    file, `before` are the words of another program that starts it."""
+    """Codex, whose hooks run without the user's trust; `hooks` goes to the project's hooks file,
+    `before` is the command line of another program that starts it."""
     home.mkdir()
     if hooks is not None:
         drive.write_json(repo / ".codex" / "hooks.json", hooks)
