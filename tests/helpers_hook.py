@@ -62,7 +62,7 @@ class Agent:
         self.kill()
 
     def restart(self) -> None:
-        """The session goes on in a new process of its client."""
+        """Continue the session in a new process of its client."""
         self.kill()
         self.process = subprocess.Popen(["sleep", "600"])
 
@@ -165,7 +165,7 @@ class AtTheDoor(Agent):
     def __init__(self, scene: Scene, session: str, client: str = "claude") -> None:
         super().__init__(scene.root, session, client)
         self.scene = scene
-        #: Whether calls and stops are held open; the clock goes on meanwhile.
+        #: Whether calls and stops are held open; the clock advances meanwhile.
         self.held_open = False
 
     def reply(self, told: bytes) -> Reply:

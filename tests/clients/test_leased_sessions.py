@@ -1,4 +1,4 @@
-"""What is leased in a session of a real Claude Code, and what runs unchanged: commands in the
+"""Leases in a session of a real Claude Code, and the commands that run unchanged: commands in the
 background, of sub-agents and of killed sessions; lines that a person types; hooks and MCP servers.
 """
 

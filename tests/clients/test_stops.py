@@ -207,7 +207,7 @@ BLOCK = {"decision": "block", "reason": GO_ON}
 
 #: Answers of a hook at a stop, and whether an agent of each client then continues.
 ANSWERS: dict[str, tuple[dict[str, Any], bool, bool]] = {
-    # name: (answer, Claude goes on, Codex goes on)
+    # name: (answer, Claude continues, Codex continues)
     "block": (says(BLOCK), True, True),
     "block with a word for the user": (says({**BLOCK, "systemMessage": "hello"}), True, True),
     "block without a reason": (says({**BLOCK, "reason": ""}), True, False),
@@ -233,7 +233,7 @@ def test_a_hook_that_takes_too_long_lets_the_agent_stop(one: Stopping) -> None:
     assert one.asked() == [0]
 
 
-# What people do and see meanwhile
+# People at a stop that is held
 
 
 def hold(one: Stopping) -> Path:

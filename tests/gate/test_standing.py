@@ -1,4 +1,4 @@
-"""How agents stand towards files, as people are shown it: by the states of the rulebook."""
+"""The agents' states towards files, as people are shown them: the states of the rulebook."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def picture(folder: Path) -> dict[str, tuple[int, int, bytes, float]]:
     return found
 
 
-# What a commit contains
+# The content of a commit
 
 
 def both(*paths: str) -> list[list[Any]]:
