@@ -38,7 +38,7 @@ STORES = ("memory", "sqlite")
 
 @pytest.fixture(autouse=True, scope="session")
 def settings_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The user's own settings, among them the id of the machine, in a folder of the tests."""
+    """Keep the user's own settings, such as the machine's id, in a folder of the tests."""
     made = tmp_path_factory.mktemp("config")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(made))
@@ -143,7 +143,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def crowd(tmp_path: Path) -> Iterator[Crowd]:
-    """Processes that the test starts, and that are gone at its end."""
+    """Processes that the test starts; they are ended with the test."""
     with Crowd(tmp_path) as made:
         yield made
 

@@ -94,7 +94,7 @@ class Site:
         return found
 
     def held(self) -> list[str]:
-        """The paths that are held."""
+        """The leased paths."""
         return sorted({path for grant in self.grants() for path in grant["write_paths"]})
 
     def text(self, name: str) -> str:

@@ -250,7 +250,7 @@ def _read_all(*descriptors: int) -> dict[int, str]:
             selector.register(descriptor, selectors.EVENT_READ)
         while selector.get_map():
             ready = selector.select(PATIENCE_SECONDS)
-            assert ready, "it neither ends nor says anything"
+            assert ready, "the command neither ended nor printed anything"
             for key, _ in ready:
                 some = os.read(key.fd, 1 << 16)
                 found[key.fd] += some
@@ -352,7 +352,7 @@ class Terminal:
         while True:
             try:
                 some = os.read(self.master, 65536)
-            except OSError:  # nothing now, or nobody there any more
+            except OSError:  # no output now, or the shell has ended
                 return self.screen
             if not some:
                 return self.screen
@@ -367,7 +367,7 @@ class Terminal:
         return self.do(" ".join([*COMMAND, *words]))
 
     def do(self, line: str, answer: str = "") -> Answer:
-        """Run a line of the shell; what it asks gets that answer."""
+        """Type a line in the shell, and the given answer to what it asks."""
         self._count += 1
         out, err, code = (self._folder / f"{self._count}.{name}" for name in ("out", "err", "code"))
         self.type(
@@ -378,7 +378,7 @@ class Terminal:
         return Answer(int(code.read_text()), out.read_text(), err.read_text())
 
     def close(self) -> None:
-        """Hang up: the shell and what it runs are gone."""
+        """Hang up, which ends the shell and what it runs."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         os.close(self.master)

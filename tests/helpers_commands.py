@@ -1,7 +1,7 @@
 """Agents whose shell commands are leased: hooks through the door, commands through the prefix.
 
-`ClaudeLike` does around a command what Claude Code does: its hook is told, the line is run in the
-shell with the prefix script in front of it, and the hook is told of the end.
+`ClaudeLike` does around a command what Claude Code does: it calls its hook, runs the line in the
+shell with the prefix script in front of it, and calls the hook at the end.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ClaudeLike:
         }  # fmt: skip
 
     def tell(self, event: str, agent: str = "", **fields: Any) -> dict[str, Any]:
-        """What the hook says to an event."""
+        """The hook's answer to an event."""
         told = {
             "session_id": self.session, "cwd": str(self.cwd), "hook_event_name": event,
             **({"agent_id": agent, "agent_type": "general"} if agent else {}), **fields,
@@ -81,7 +81,7 @@ class ClaudeLike:
         return json.loads(reply.stdout) if reply.stdout else {}
 
     def edit(self, path: str, text: str = "mine\n", agent: str = "") -> str:
-        """Write a file with the edit tool; the refusal, if there is one."""
+        """Write a file with the edit tool; the reason if the hook refuses."""
         file = self.root / path
         tool = {"tool_name": "Write", "tool_input": {"file_path": str(file), "content": text}}
         said = self.tell("PreToolUse", agent, **tool).get("hookSpecificOutput", {})
@@ -93,7 +93,7 @@ class ClaudeLike:
         return ""
 
     def before(self, command: str, agent: str = "", **more: Any) -> dict[str, Any]:
-        """What the hook says before a command."""
+        """The hook's answer before a command."""
         self.calls += 1
         return self.tell(
             "PreToolUse", agent, tool_name="Bash", tool_use_id=f"call{self.calls}",
@@ -101,7 +101,7 @@ class ClaudeLike:
         )  # fmt: skip
 
     def start(self, command: str, **more: Any) -> subprocess.Popen[str]:
-        """Start what Claude Code starts for a command."""
+        """Start the process that Claude Code starts for a command."""
         return subprocess.Popen(
             ["/bin/bash", "-c", f"{shlex.quote(prefix_script.path_of(str(self.root)))} "
              + shlex.quote(line_of(command))],
@@ -110,7 +110,7 @@ class ClaudeLike:
         )  # fmt: skip
 
     def after(self, command: str, code: int, agent: str = "", **more: Any) -> dict[str, Any]:
-        """What the hook says when a command has returned."""
+        """The hook's answer after a command has returned."""
         event = "PostToolUse" if code == 0 else "PostToolUseFailure"
         return self.tell(
             event, agent, tool_name="Bash", tool_use_id=f"call{self.calls}",
@@ -118,7 +118,7 @@ class ClaudeLike:
         )  # fmt: skip
 
     def run(self, command: str, agent: str = "") -> tuple[int, str]:
-        """Run a command; its exit code, and what it printed. A refusal of the hook has code -1."""
+        """Run a command; its exit code and output. If the hook refuses it, the code is -1."""
         said = self.before(command, agent).get("hookSpecificOutput", {})
         if said.get("permissionDecision") == "deny":
             return -1, str(said["permissionDecisionReason"])
@@ -132,7 +132,7 @@ class ClaudeLike:
 
 
 def held(root: Path) -> dict[str, str]:
-    """Each file that is held, and by which agent: its key."""
+    """The leased files, each with the key of its agent."""
     with LockManager.open(root) as manager:
         return {path: one.owner.key for one in manager.active_grants() for path in one.write_paths}
 

@@ -30,7 +30,7 @@ def _lacks_broker() -> str:
 NEEDS_BROKER = pytest.mark.skipif(bool(_lacks_broker()), reason=f"no broker: {_lacks_broker()}")
 
 DEMO_SECONDS = 4 * PATIENCE_SECONDS
-#: The demos with agents that hardly think. The wait for a rollback that never comes is shorter.
+#: The demos with agents that pause only briefly, and with a shorter wait for a rollback.
 QUICK = """
 import sys
 from holdfast.cli import main
@@ -51,7 +51,7 @@ def play(*words: str, before: Sequence[str] = (), **more: str) -> Answer:
 
 
 def command(folder: Path, *words: str) -> Answer:
-    """Run a command in the folder that a demo has kept."""
+    """Run a command in the folder that a demo kept."""
     done = subprocess.run(
         [*COMMAND, "-C", str(folder), *words], capture_output=True, text=True, check=True,
         env=environment(), timeout=PATIENCE_SECONDS,

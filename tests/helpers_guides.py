@@ -1,4 +1,4 @@
-"""What the documents show: their commands, and whether what these print is what is shown."""
+"""The commands that the documents show, and whether their real output is the one shown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob(".github/**/*.md")])
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 
-#: What differs from run to run: who, when, where, and how wide columns are.
+#: Parts of output that differ from run to run: holders, times, places, and widths of columns.
 _DIFFERS = (
     (r"\b\w[\w.-]*@[\w./:-]+:\d+", "WHO"),
     (r"\bclaude@[\w./:-]*\w", "WHO"),
@@ -33,14 +33,14 @@ _DIFFERS = (
     (r"\b[0-9a-f]{8}(?:[0-9a-f]{12})?\b", "ID"),
     (r"[ \t]+", " "),
     (r" $", ""),
-    (r"^\[\d+\][+-]? .*\n", ""),  # what the shell says of a command in the background
+    (r"^\[\d+\][+-]? .*\n", ""),  # the shell's line about a background command
 )
 _ID = re.compile(r"\b(?=[0-9a-f]*\d)[0-9a-f]{8}(?:[0-9a-f]{12})?\b")
 
 
 class Shown(NamedTuple):
     """A command as a page shows it, with the output below it; None where the page lists commands
-    without what they print."""
+    without their output."""
 
     page: str
     line: int
@@ -68,7 +68,7 @@ def transcripts(page: str) -> list[Shown]:
 
 
 def listed_commands(page: str) -> list[str]:
-    """The commands of ours that a page has in its blocks, without a prompt and an output."""
+    """Our commands in a page's blocks that have neither a prompt nor output."""
     found = []
     for kind, block in _BLOCK.findall((ROOT / page).read_text()):
         if kind in ("", "sh") and "$ " not in block:
@@ -77,7 +77,7 @@ def listed_commands(page: str) -> list[str]:
 
 
 def named_commands(page: str) -> Iterator[tuple[int, str]]:
-    """Each command of ours that a page names without a prompt, in a block or in a sentence, and its
+    """Each of our commands that a page names without a prompt, in a block or a sentence, with its
     line."""
     text = (ROOT / page).read_text()
     in_blocks = [
@@ -93,19 +93,19 @@ def named_commands(page: str) -> Iterator[tuple[int, str]]:
 
 
 def without_comment(command: str) -> str:
-    """A line of the shell without what is remarked behind it."""
+    """A line of the shell without the comment after it."""
     return re.sub(r"\s{2,}# .*$", "", command).rstrip()
 
 
 def alike(text: str) -> str:
-    """A text without what differs from run to run."""
+    """A text without the parts that differ from run to run."""
     for pattern, instead in _DIFFERS:
         text = re.sub(pattern, instead, text, flags=re.M)
     return text
 
 
 def is_shown(said: str, shown: str) -> bool:
-    """Whether a command said what is shown of it. An ellipsis stands for anything, and one on a
+    """Whether a command's output is the one shown. An ellipsis stands for anything, and one on a
     line of its own for any lines."""
     pattern = re.sub(r"^\s*…$", "\0", alike(shown), flags=re.M)
     pattern = re.escape(pattern).replace("…", ".*").replace("\0\\\n", "(?:.*\n)*?")
@@ -113,10 +113,10 @@ def is_shown(said: str, shown: str) -> bool:
 
 
 class Reader:
-    """Types the commands of a page, and compares what it reads with what the page shows.
+    """Types the commands of a page, and compares their output with the one that the page shows.
 
-    Ids are made anew in each run, so the reader remembers which one stands for which shown one, and
-    types that. `folders` are the places that have another name in the page."""
+    Each run makes new ids, so the reader maps the ids of the page to the real ones when it types.
+    `folders` are the real paths that have another name in the page."""
 
     def __init__(self, terminal: Terminal, folders: Iterable[tuple[Path | str, str]] = ()) -> None:
         self.terminal = terminal
@@ -124,9 +124,9 @@ class Reader:
         self._ids: dict[str, str] = {}
 
     def follow(self, shown: Shown, *, says: str = "") -> Answer:
-        """Do what is shown. What it asks is answered with what the reader says."""
+        """Run the shown command; if it asks something, the reader answers with `says`."""
         command = self._translated(shown.command)
-        answer = self.terminal.do(f"{{ {command}\n}} 2>&1", says)  # in the order of a terminal
+        answer = self.terminal.do(f"{{ {command}\n}} 2>&1", says)  # both in a terminal's order
         said = answer.out
         for real, name in self._folders:
             said = said.replace(real, name)
@@ -149,7 +149,7 @@ class Reader:
 
 
 def words_of(command: str) -> list[str]:
-    """The words of a command that a page names, up to what the shell reads."""
+    """The words of a command that a page names, up to the first operator of the shell."""
     words = shlex.split(command.replace("'", "").replace('"', ""))
     ends = [at for at, word in enumerate(words) if re.match(r"[<>|&;)]", word)]
     return words[1 : min(ends, default=len(words))]

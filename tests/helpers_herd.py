@@ -6,7 +6,7 @@ from pathlib import Path
 
 from helpers_processes import Crowd
 
-#: Forks the herd, lets all of it go at once by closing a pipe, and says how each one fared.
+#: Forks the herd, starts all members at once by closing a pipe, and prints how each one fared.
 HERD = """
 from holdfast import LockManager
 from holdfast.store.write_gate import Gate
@@ -61,7 +61,7 @@ class Fared:
 
 
 def stampede(crowd: Crowd, root: Path, size: int) -> Fared:
-    """Let so many go at once; each of them must be served within its default deadline."""
+    """Start this many processes at once; each must be served within its default deadline."""
     child = crowd.start(HERD, root, size, name=f"herd-of-{size}")
     child.wait_for("ready", seconds=120)
     child.tell()

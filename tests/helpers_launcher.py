@@ -1,4 +1,4 @@
-"""What the tests of launchers share: an item with its locks, and the launcher that runs its
+"""Shared by the tests of launchers: an item with its locks, and the launcher that runs its
 agents."""
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Bench:
         self._begun = max(event.seq for event in self.manager.events())
 
     def begin_anew(self) -> None:
-        """Another item, for the same launcher."""
+        """Begin another item with the same launcher."""
         self.desk.end(self.item)
         self.launcher.leave()
         self.launcher = self.pool.lend()
@@ -73,7 +73,7 @@ class Bench:
         assert not self.run(*command, **more).why
         return self.output.read_text(errors="replace")
 
-    # What can be seen
+    # What the tests observe
 
     @property
     def gaps(self) -> list[str]:

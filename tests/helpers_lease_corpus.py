@@ -22,9 +22,9 @@ DRIVER = Path(__file__).with_name("lease_driver.py")
 #: How long all commands of a batch may take on a busy machine.
 BATCH_SECONDS = 600.0
 TOOL, OTHER = "tool", "other"
-#: What is put before a command.
+#: The words before a command that run it with leases.
 AROUND = [*COMMAND, "run", "--lease", "--holder", TOOL, "--"]
-#: Makes every run the same: when, who, and in which language.
+#: The time of every run: each run has the same time, user and language.
 MOMENT = 1_700_000_000
 GIT_SETTINGS = """
 [user]
@@ -39,7 +39,7 @@ GIT_SETTINGS = """
 [maintenance]
     auto = false
 """
-#: What is compared of a repository besides its files.
+#: Prints the facts about a repository that are compared besides its files.
 FACTS = """
 git status --porcelain; git for-each-ref; git log --all --format='%H %T %s'; git ls-files -s
 git stash list --format=%T; git worktree list --porcelain; git fsck --no-dangling 2>&1
@@ -49,7 +49,7 @@ git reflog --format='%H %gs'; git config --local -l
 
 
 class Entry(NamedTuple):
-    """One name in a tree, with all that must be the same."""
+    """One name in a tree, with everything that must be the same."""
 
     kind: str
     mode: int
@@ -58,7 +58,7 @@ class Entry(NamedTuple):
 
 
 class Noted(NamedTuple):
-    """What a command ended with and what it said."""
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -66,7 +66,7 @@ class Noted(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What was there after some cases had run, by their names."""
+    """The state after some cases had run, by the names of the cases."""
 
     notes: dict[str, Noted]
     trees: dict[str, dict[str, Entry]]
@@ -109,14 +109,14 @@ class Yard:
         self.place.rename(self.template)
 
     def _furnish(self) -> None:
-        """The files before anything runs, made where they will be used."""
+        """Create the files of the cases in the place where they will be used."""
         for case in self.cases:
             furnish(self._of(case))
             self._prepare(case.before, self._of(case))
         self._prepare("git init -q -b main . && git add -A && git commit -qm start", self.root)
 
     def _furnish_alone(self) -> None:
-        """A repository with a history, which is made once and then copied."""
+        """Copy a repository with a history, which is created once."""
         assert self.base is not None
         if not self.base.exists():
             furnish(self.root)
@@ -137,17 +137,17 @@ class Yard:
         return self.root if self.alone else self.root / case.name
 
     def path(self, case: Case, name: str) -> str:
-        """What a file of a case is called in its repository."""
+        """The path of a case's file in its repository."""
         return name if self.alone else f"{case.name}/{name}"
 
     def before(self) -> Run:
-        """What is there before anything has run."""
+        """The state before any case has run."""
         self._clear()
         return self._look({}, self._victims(), {}, [], 0, "")
 
     def run(self, *, leased: bool, holding: bool = False) -> Run:
-        """Run the cases, with leases or without; or, while another holder has their victims,
-        those that have to do with that."""
+        """Run the cases, with leases or without. With `holding`, another holder has the victims,
+        and only the cases that concern those run."""
         self._clear()
         cases = [one for one in self.cases if not holding or one.victim or one.beside]
         held = [self.path(one, one.victim or one.beside) for one in cases] if holding else []
@@ -181,13 +181,13 @@ class Yard:
         )
 
     def _clear(self) -> None:
-        """Everything as it was at first."""
+        """Restore the initial state."""
         if self.place.exists():
-            # Some cases take rights away, which only root can do without.
+            # Some cases remove permissions, which only root can do without.
             subprocess.run(["chmod", "-R", "u+rwX", self.place], check=True)
             shutil.rmtree(self.place)
         copy(self.template, self.place)
-        if self.alone:  # git knows its files by more than is copied
+        if self.alone:  # git recognises its files by more attributes than `cp` preserves
             self._prepare("git update-index -q --refresh || :", self.root)
 
     def _look(
@@ -210,16 +210,16 @@ class Yard:
         )  # fmt: skip
 
     def _victims(self) -> dict[str, object]:
-        """What the victims are now."""
+        """The identity of each victim now."""
         return {one.name: identity(self._of(one) / one.victim) for one in self.cases if one.victim}
 
     def _share(self, case: Case, paths: Iterable[str]) -> set[str]:
-        """Of some paths in the repository, those of a case, as the case calls them."""
+        """Those of the given paths that belong to a case, relative to its folder."""
         begin = "" if self.alone else f"{case.name}/"
         return {path.removeprefix(begin) for path in paths if path.startswith(begin)}
 
     def _grants(self) -> list[tuple[str, list[str]]]:
-        """Who holds what."""
+        """All grants: holder and paths."""
         if not (self.root / ".holdfast").exists():
             return []
         told = json.loads(self._hold("status", "--json"))
@@ -233,7 +233,7 @@ class Yard:
 
 
 def furnish(root: Path) -> None:
-    """Put the files of the world where nothing is yet."""
+    """Create the files of the world in an empty place."""
     for name, text in WORLD.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
@@ -242,12 +242,12 @@ def furnish(root: Path) -> None:
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy a folder with all that belongs to its files."""
+    """Copy a folder with all attributes of its files."""
     subprocess.run(["cp", "-a", source, target], check=True)
 
 
 def tree(root: Path) -> dict[str, Entry]:
-    """All that is below a folder, except what belongs to git and to the ledger."""
+    """Everything below a folder, except the files of git and of the ledger."""
     found: dict[str, Entry] = {}
     for folder, folders, files in os.walk(root):
         for name in (*folders, *files):
@@ -281,7 +281,7 @@ def _content(file: Path) -> bytes:
 
 
 def identity(file: Path) -> object:
-    """What shows whether a file is still the same one, untouched."""
+    """A value that changes when the file is replaced or written."""
     if not os.path.lexists(file):
         return None
     status = file.lstat()
@@ -289,5 +289,5 @@ def identity(file: Path) -> object:
 
 
 def matches(path: str, patterns: Iterable[str]) -> bool:
-    """Whether a name in a tree is meant by one of some patterns; a star means slashes too."""
+    """Whether one of the patterns matches a name in a tree; a star matches slashes too."""
     return any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns)

@@ -19,8 +19,8 @@ PACKAGES = {
 
 
 def node_modules() -> Path:
-    """The packages, fetched into a folder that is kept if they are not there yet
-    (`~/.cache/holdfast-managers`, or what HOLDFAST_MANAGERS_CACHE names)."""
+    """The folder of the packages, which is kept between runs and filled if it lacks them
+    (`~/.cache/holdfast-managers`, or the one that HOLDFAST_MANAGERS_CACHE names)."""
     named = os.environ.get("HOLDFAST_MANAGERS_CACHE")
     folder = Path(named) if named else Path.home() / ".cache/holdfast-managers"
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""Real processes for tests: started, heard, stopped, killed, and gone at the end whatever happens.
+"""Real processes for tests, which start, read, stop and kill them; all are ended in any case.
 
-A child is a piece of Python text that runs in an interpreter of its own. What it says goes to a
-file, line by line, so that nothing is lost when it is killed in the middle of a word. Every
-child has `say(...)`, which writes one line, and `go()`, which waits for one from us.
+A child is a piece of Python text that runs in an interpreter of its own. Its output goes to a file,
+line by line, so that nothing is lost when it is killed in the middle of a word. Every child has
+`say(...)`, which writes one line, and `go()`, which waits for one from us.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ LINUX_ONLY = pytest.mark.skipif(
     sys.platform != "linux", reason="needs Linux's /proc, to see that processes stop and die"
 )
 
-#: How long anything may take that should happen at once, on a machine that has other things to do.
+#: How long anything that should happen immediately may take on a busy machine.
 PATIENCE_SECONDS = 30.0
 
-#: What every child can use.
+#: The functions that every child can use.
 PRELUDE = """\
 import os, signal, sys, time
 def say(*words):
@@ -44,7 +44,7 @@ def go():
 
 
 def until(condition: Callable[[], object], what: str, seconds: float = PATIENCE_SECONDS) -> None:
-    """Wait until something is so; fail if it does not become so in time."""
+    """Wait until a condition holds; fail if it does not hold in time."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"in {seconds:g} s it did not happen that {what}"
@@ -60,7 +60,7 @@ class Child:
         self.name = name
         self.said = folder / f"{name}.said"
         self.trouble = folder / f"{name}.trouble"
-        # If the tests themselves are killed, nobody would be left to end their children.
+        # If the tests themselves are killed, no process would be left to end their children.
         guard = [shutil.which("setpriv") or "", "--pdeathsig", "KILL"]
         with self.said.open("wb") as said, self.trouble.open("wb") as trouble:
             self.process = subprocess.Popen(
@@ -79,19 +79,20 @@ class Child:
             )
         self.pid = self.process.pid
 
-    # What it says
+    # Its output
 
     def lines(self) -> list[str]:
-        """The whole lines that it has said so far."""
+        """The complete lines that it has printed so far."""
         return self.said.read_text().split("\n")[:-1]
 
     def words(self, first: str) -> list[list[str]]:
-        """Its lines that begin with some words, each as the words behind them."""
+        """Its lines that begin with the given words, each as the list of the words after them."""
         start = f"{first} "
         return [line[len(start) :].split() for line in self.lines() if f"{line} ".startswith(start)]
 
     def wait_for(self, first: str, count: int = 1, seconds: float = PATIENCE_SECONDS) -> list[str]:
-        """Wait until it has said so many lines that begin like that; the last of them."""
+        """Wait until it has printed this many lines that begin with the given words; the last of
+        them."""
         end = time.monotonic() + seconds
         while True:
             over = self.process.poll() is not None
@@ -103,25 +104,25 @@ class Child:
             time.sleep(0.001)
 
     def story(self) -> str:
-        """All that it said, for the message of a test that fails."""
+        """Its whole output, for the message of a test that fails."""
         return f"{self.lines()[-20:]} {self.trouble.read_text()[-3000:]}"
 
-    # What is done to it
+    # Control
 
     def tell(self, line: str = "go") -> None:
-        """Let it go on from its `go()`, which returns this line."""
+        """Let it continue from its `go()`, which returns this line."""
         pipe: IO[bytes] | None = self.process.stdin
         assert pipe is not None
         pipe.write(f"{line}\n".encode())
         pipe.flush()
 
     def stop(self) -> None:
-        """Stop it, and wait until it stands still."""
+        """Stop it, and wait until it has stopped."""
         os.kill(self.pid, signal.SIGSTOP)
         self.wait_until_stopped()
 
     def wait_until_stopped(self) -> None:
-        """Wait until it stands still."""
+        """Wait until it has stopped."""
         until(lambda: state_of(self.pid) in "TtZ", f"{self.name} stands still")
 
     def resume(self) -> None:
@@ -129,7 +130,7 @@ class Child:
         os.kill(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
-        """Kill it as `kill -9` does, and wait until it is gone."""
+        """Kill it as `kill -9` does, and wait until it has ended."""
         if self.process.poll() is None:
             os.kill(self.pid, signal.SIGKILL)
         self.process.wait(PATIENCE_SECONDS)
@@ -142,13 +143,13 @@ class Child:
             raise AssertionError(f"{self.name} does not end: {self.story()}") from None
 
     def done(self, seconds: float = PATIENCE_SECONDS) -> Child:
-        """Wait until it has ended well."""
+        """Wait until it has ended with exit code 0."""
         code = self.join(seconds)
         assert code == 0, f"{self.name} ended with {code}: {self.story()}"
         return self
 
     def end(self) -> None:
-        """Whatever it does, it and all that it started are gone afterwards."""
+        """End it and all processes that it started, whatever they are doing."""
         try:
             os.killpg(self.pid, signal.SIGKILL)
         except ProcessLookupError:

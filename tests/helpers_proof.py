@@ -19,7 +19,7 @@ from helpers_processes import Child, Crowd, until
 from holdfast.proof import ProofLedger, make_proof, verify
 from holdfast.proof.health.audit_finding import ERROR
 
-#: As in the text; in a loop, with a field of its own in each event and a line for each that is in.
+#: The script of the text, in a loop: each event has an additional field, each append prints a line.
 SHELL = r"""
 LEDGER_DIR="$1/ledger"; NAME="$2"; STOP="$3"
 LOCK_FILE="$LEDGER_DIR/ledger.lock"
@@ -238,7 +238,8 @@ class Fight:
             child.done()
 
     def judge(self) -> list[dict[str, Any]]:
-        """Nothing lost, replaced or doubled; every file whole; no process stuck. All events."""
+        """Check that no event is lost, replaced or doubled, every file whole and no process stuck.
+        Returns all events."""
         ledger = ProofLedger(self.root)
         last = ledger.append({"type": "the_end", "id": "end"})
         found = [one for one in verify(ledger) if one.severity == ERROR or "release" in one.code]
@@ -318,7 +319,7 @@ class AfFight(Fight):
                 owner, until = held.pop(node)
                 if until > af.moment(event["timestamp"]):
                     meant[owner, node] = meant.get((owner, node), 0) - 1
-                    assert meant[owner, node] >= 0, f"{event}: {owner} did not give it back"
+                    assert meant[owner, node] >= 0, f"{event}: {owner} did not release it"
 
 
 def _owner(child: Child) -> str:

@@ -1,7 +1,7 @@
-"""Processes that take and give back while their ledger is deleted or replaced again and again.
+"""Processes that acquire and release while their ledger is deleted or replaced again and again.
 
-Each process writes down what it was told, with the times before and after, and the check afterwards
-believes nothing else: neither the ledger's own history nor its tokens.
+Each process records the answers that it got, with the times before and after. The check afterwards
+relies on these records alone, not on the ledger's history or its tokens.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ go()
 
 
 class Replaced(NamedTuple):
-    """When the ledger was replaced: it was the old one before, and the new one after."""
+    """When the ledger was replaced: the old one was there before, the new one after."""
 
     began: float
     ended: float
@@ -82,7 +82,7 @@ Replace = Callable[[Path, Path], None]
 
 
 def delete(root: Path, _backup: Path) -> None:
-    """As `rm -rf` does it, while others make the folder anew."""
+    """Delete the ledger like `rm -rf`, while other processes recreate the folder."""
     shutil.rmtree(root / ".holdfast", ignore_errors=True)
 
 
@@ -91,7 +91,8 @@ def move_away(root: Path, _backup: Path) -> None:
 
 
 def restore(root: Path, backup: Path) -> None:
-    """As the guide says: a copy beside it, and one rename inside the gate."""
+    """Restore the ledger as the guide describes: a copy beside it, and one rename inside the
+    gate."""
     new = root / ".holdfast/ledger.new"
     shutil.copy(backup, new)
     with (root / ".holdfast/gate").open("rb+") as gate:
@@ -100,7 +101,7 @@ def restore(root: Path, backup: Path) -> None:
 
 
 def fight(crowd: Crowd, root: Path, replace: Replace, *, workers: int, rounds: int) -> None:
-    """Let processes work, replace their ledger, and check what they were told."""
+    """Let processes work, replace their ledger, and check the answers that they got."""
     LockManager.open(root).close()
     backup = root.parent / "backup.db"
     shutil.copy(root / ".holdfast/ledger.db", backup)
@@ -134,7 +135,7 @@ def fight(crowd: Crowd, root: Path, replace: Replace, *, workers: int, rounds: i
 
 
 def read(record: Path, last: int = 0) -> list[dict[str, Any]]:
-    """The notes of a process, but for one that it is just writing."""
+    """The notes of a process, except one that it is writing just now."""
     lines = record.read_text().split("\n")[:-1]
     return [json.loads(line) for line in lines[-last:]]
 
@@ -154,7 +155,7 @@ def check(notes: list[dict[str, Any]], replaced: list[Replaced], manager: LockMa
     assert len(by_id) == len(taken), "one id was granted twice"
     tokens_grow(taken)
 
-    # Grants of a ledger that was taken away are lost.
+    # Grants of a former ledger are lost.
     lost = 0
     for note in checked:
         grant = by_id[note["id"]]
@@ -162,9 +163,9 @@ def check(notes: list[dict[str, Any]], replaced: list[Replaced], manager: LockMa
             assert not note["verified"], note
             assert not note["fenced"], note
             lost += 1
-    assert lost, "no process looked at a grant of a former ledger"
+    assert lost, "no process checked a grant of a former ledger"
 
-    # And those of the present one are there, and held.
+    # Grants of the present ledger are recorded, and still held.
     last = replaced[-1].ended
     known = {e.data["id"] for e in manager.events() if e.type == "lock_acquired"}
     present = [grant for grant in taken if grant["began"] > last]
@@ -179,7 +180,7 @@ def check(notes: list[dict[str, Any]], replaced: list[Replaced], manager: LockMa
 
 
 def tokens_grow(taken: list[dict[str, Any]]) -> None:
-    """What was asked for after another answer had come has a larger token."""
+    """A request that began after another one was answered has the larger token."""
     largest, answered = 0, 0
     for grant in sorted(taken, key=lambda note: note["began"]):
         while answered < len(taken) and taken[answered]["ended"] < grant["began"]:
@@ -191,7 +192,7 @@ def tokens_grow(taken: list[dict[str, Any]]) -> None:
 def one_holder(
     taken: list[dict[str, Any]], released: dict[str, Any], replaced: list[Replaced]
 ) -> None:
-    """Of the grants of one ledger on one file, the next begins after the last was given back."""
+    """Each grant of one ledger on one file begins after the release of the one before."""
     ends = [*(replacement.began for replacement in replaced[1:]), float("inf")]
     for (_, begin), end in zip(replaced, ends, strict=True):
         inside = 0.0
@@ -201,5 +202,5 @@ def one_holder(
             back = released.get(grant["id"])
             if back is None or back["ended"] >= end:
                 continue
-            assert grant["ended"] > inside, (grant, "was granted before the last was given back")
+            assert grant["ended"] > inside, (grant, "was granted before the last one was released")
             inside = back["began"]

@@ -108,7 +108,7 @@ class Stream:
 
 
 class Serving:
-    """The real command, which serves until it is ended."""
+    """The real command, which serves until the test ends it."""
 
     def __init__(self, root: Path, *words: str, **env: str) -> None:
         self.process = subprocess.Popen(

@@ -1,9 +1,9 @@
 """Twenty tasks in a small package, done by scripts that find out at run time which files they need.
 
 Every task leaves its mark once in a few files that others mark as well, in another order each time,
-makes a file of its own and deletes one. Some meet another task in a circle, some leave a process
-behind that goes on writing, some have a check. What comes of it is judged by
-`helpers_task_witness`, which asks neither the ledger nor the dispatcher.
+makes a file of its own and deletes one. Some meet another task in a deadlock, some leave a process
+behind that goes on writing, some have a check. `helpers_task_witness` judges the result, and
+consults neither the ledger nor the dispatcher.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Arena:
         words: dict[str, str] | None = None,
         terms: dict[str, dict[str, Any]] | None = None,
     ) -> None:
-        """`words` are what tasks have to go through, and `terms` the keys of the list, by name."""
+        """`words` select what tasks go through, and `terms` are the keys of the list, by name."""
         self.folder = folder
         self.root = root or folder / "repository"
         self.evidence, self.temporary = folder / "evidence", folder / "tmp"
@@ -79,7 +79,7 @@ class Arena:
         self.git("init", "-q", "-b", "main")
         self.git("add", "-A")
         self.git("commit", "-q", "-m", "first")
-        (self.root / ".holdfast").mkdir()  # a ledger in a folder above is not meant
+        (self.root / ".holdfast").mkdir()  # so that no ledger in a folder above is used
         self.manager = LockManager.open(self.root)
 
     # The package
@@ -184,7 +184,7 @@ class Arena:
         for one in list(self.running):
             code = self.ended(one)
             assert code == 0, f"a dispatcher ended with {code}\n{self.told()}"
-        # Once more: it does nothing twice, and clears away what a killed one could not.
+        # Another run does nothing twice, and removes what a killed dispatcher could not.
         assert self.ended(self.start("--resume")) == 0, self.told()
 
     def states(self) -> dict[str, TaskRecord]:
@@ -227,7 +227,7 @@ class Arena:
         def is_of_a_kind() -> bool:
             if not self._has_happened(kind, head) and self.head() < head + 150:
                 return False
-            time.sleep(pause)  # somewhere in the consequences, which no event tells apart
+            time.sleep(pause)  # somewhere in the consequences, between which no event distinguishes
             return True
 
         return {"any": is_any, "orphan": is_written_by_an_orphan}.get(kind, is_of_a_kind)
@@ -345,7 +345,7 @@ WAYS = [
 
 
 def kill_at_random_moments(made: Arena, kills: int, dice: random.Random) -> int:
-    """Kill so many times, as long as something is left to do; how many times that was. All is done
+    """Kill up to this many times, as long as work is left; the number of kills. All work is done
     then."""
     done = 0
     for _ in range(kills):

@@ -35,8 +35,8 @@ def chosen(name, shared):
     return sorted({shared[one % len(shared)] for one in dice[: 2 + dice[8] % 2]})
 '''
 
-#: `agent.py PROMPT NAME EVIDENCE`. Words of the prompt select what the task has to go through. What
-#: must never be seen is recorded in the evidence, which no rollback reaches.
+#: `agent.py PROMPT NAME EVIDENCE`. Words of the prompt select what the task goes through. The agent
+#: records forbidden observations in the evidence, which no rollback reaches.
 AGENT = f'''
 import errno, json, os, random, sys, time
 {MARKS}

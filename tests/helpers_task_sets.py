@@ -1,4 +1,4 @@
-"""Random sets of tasks, and whether their result could be that of the tasks run one by one."""
+"""Random sets of tasks, and whether their result could be that of the tasks run serially."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _cannot() -> str:
     return ""
 
 
-#: Why there can be no broker here; empty if there can.
+#: Why no broker can run here; empty if one can.
 CANNOT = _cannot()
 
 #: Every file of a checkout, with its mode.
@@ -47,7 +47,7 @@ HANG_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Program:
-    """What one task does: for its agent, and for the model."""
+    """The steps of one task, for its agent and for the model."""
 
     name: str
     kind: str
@@ -119,7 +119,7 @@ class TaskSet:
     before: Tree
 
     def dispatch(self) -> dict[str, TaskRecord]:
-        """Do them all, in this process."""
+        """Dispatch all tasks, in this process."""
         return self.checkout.dispatch(tasklist=self.tasks)
 
     def write_list(self) -> Path:
@@ -211,7 +211,7 @@ def _add_crash(random: Random, steps: list[list[Any]], terms: dict[str, Any]) ->
 
 
 def _read_paths(random: Random, reads: Sequence[str]) -> list[str]:
-    """Some of them as the folder that they are in."""
+    """Replace some of the paths by the folders that they are in."""
     found = []
     for path in reads:
         folder = os.path.dirname(path)

@@ -1,5 +1,5 @@
-"""What must be true of twenty tasks at the end, without the ledger: the files, git's history, the
-processes; and that the ledger and its folder hold nothing any more."""
+"""What must be true of twenty tasks at the end, judged without the ledger: the files, git's history
+and the processes; and that the ledger and its folder hold nothing any more."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ def demand_nothing_left(made: Arena) -> None:
     assert made.manager.queue() == []
     assert transactions.notes(made.manager, YIELD_NOTES) == []
     runs = made.root / ".holdfast/runs"
-    # The files as an undone attempt had left them stay, whatever its agent called them.
+    # The files that an undone attempt left are kept, whatever its agent called them.
     ours = [one for one in runs.rglob("*") if "left" not in one.relative_to(runs).parts]
     kept = [str(one) for one in ours if one.name in LEFT_OVER or one.suffix == ".new"]
     assert kept == [], kept
     assert list((made.root / ".git").rglob("*.lock")) == []
     sweep(str(made.temporary))
     left = list(made.temporary.glob("holdfast-run-*"))
-    # one that was killed right after making its folder could not even sign it
+    # a process killed right after it created its folder could not even sign it
     assert [list(folder.iterdir()) for folder in left] == [[] for _ in left]
 
 

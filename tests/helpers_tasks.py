@@ -77,7 +77,7 @@ class Checkout:
         return TaskList(name, tasks, **terms)
 
     def dispatch(self, *tasks: Task, **options: Any) -> dict[str, TaskRecord]:
-        """Do these tasks, in this process, until all are over."""
+        """Dispatch these tasks, in this process, until all are over."""
         tasklist = options.pop("tasklist", None) or self.tasks(*tasks)
         with LockManager.open(str(self.root)) as manager:
             return run(manager, tasklist, **options)
@@ -99,7 +99,7 @@ def run(
     until: Callable[[TaskDispatcher], bool] | None = None,
     **options: Any,
 ) -> dict[str, TaskRecord]:
-    """Do the tasks of a list until all are over."""
+    """Dispatch the tasks of a list until all are over."""
     work = TaskDispatcher(manager, tasks, **{"slots": 4, "pause_seconds": 0.05, **options})
     work.begin(command="holdfast dispatch tasks.toml", retry_failed=retry_failed)
     work.start()
@@ -121,7 +121,7 @@ def wait(work: TaskDispatcher, is_over: Callable[[TaskDispatcher], bool]) -> Non
 
 
 def picture(root: Path) -> dict[str, tuple[int, bytes | str]]:
-    """Every file that is not git's or the ledger's: its mode and content, or where a link leads."""
+    """Every file except those of git and the ledger: its mode and content, or a link's target."""
     found: dict[str, tuple[int, bytes | str]] = {}
     for folder, folders, files in os.walk(root):
         folders[:] = [one for one in folders if one not in (".git", ".holdfast")]

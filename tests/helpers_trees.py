@@ -122,7 +122,7 @@ class World:
 
 
 def picture(root: str | Path, *, mtimes: bool = True) -> dict[str, tuple[Any, ...]]:
-    """Everything about a tree that a restore must give back, in bytes and in metadata."""
+    """Everything about a tree that a restore must reproduce, in bytes and in metadata."""
     seen: dict[str, tuple[Any, ...]] = {}
     inodes: dict[int, str] = {}
     for path in sorted([Path(root), *_below(Path(root))]):
@@ -309,7 +309,7 @@ def steps_of(work: Callable[[], object], note: Path) -> list[str]:
 
 
 def telling(steps: list[str], every: int) -> list[int]:
-    """Some steps, and all those around a rename, by which results become visible."""
+    """Every n-th step and all steps around a rename, by which results become visible."""
     renames = [at for at, name in enumerate(steps) if name == "os.rename"]
     around = {at + one for at in renames for one in (0, 1, 2)}
     return sorted({*range(0, len(steps), every), *around, len(steps) + 100})

@@ -21,8 +21,8 @@ from mutants.sim_mutants import MUTANTS, patched
 
 def droppable_locks() -> AbstractContextManager[None]:
     """The ledger's files are protected only by SQLite's own record locks, which the kernel drops
-    when the process closes any descriptor of them. Another process then believes to be the last
-    one, and removes a log that is in use; and only the database itself is checked afterwards."""
+    when the process closes any descriptor of them. Another process then takes itself for the last
+    one, and removes a log that is in use; afterwards only the database itself is checked."""
 
     def is_at_its_path(self: Session) -> bool:
         return (identity(self.gate.path), identity(self.path)) == (self.gate.inode, self.files[0])

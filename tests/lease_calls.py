@@ -1,4 +1,4 @@
-"""System calls by their number, with whatever arguments: bad pointers, rare flags."""
+"""System calls by their number, with arbitrary arguments: bad pointers, rare flags."""
 
 from __future__ import annotations
 

@@ -76,14 +76,15 @@ def another_user() -> None:
 
 @program
 def another_user_of_files() -> None:
-    """Only the file system sees the other user."""
+    """Become another user for the file system only."""
     kernel(122, NOBODY)  # setfsuid
     changes("free.txt")
 
 
 @program
 def another_user_in_a_thread() -> None:
-    """By the call itself: the C library would change all threads."""
+    """Become another user in one thread, by the system call: the C library would change all
+    threads."""
 
     def do() -> None:
         kernel(117, NOBODY, NOBODY, NOBODY)  # setresuid
@@ -102,7 +103,7 @@ def other_groups() -> None:
 
 @program
 def fewer_capabilities() -> None:
-    """Without the capabilities with which root writes another user's read-only file."""
+    """Drop the capabilities with which root writes another user's read-only file."""
     head = struct.pack("=Ii", 0x20080522, 0)
     room = ctypes.create_string_buffer(24)
     assert kernel(125, head, room) == 0  # capget
@@ -133,7 +134,7 @@ def another_root() -> None:
 
 
 def restrict() -> None:
-    """From here on this process has forbidden itself all writes."""
+    """Forbid this process all writes from here on."""
     ruleset = kernel(444, struct.pack("=Q", 0x7FFF & ~0b1101), 8, 0)
     assert ruleset >= 0
     assert kernel(157, 38, 1, 0, 0, 0) == 0
@@ -241,12 +242,12 @@ def at_the_broker(*pids: str) -> None:
 
 @program
 def second_listener() -> None:
-    """Its listener would get the calls first, and could let all of them continue."""
+    """Try a second listener, which would get the calls first and could let all of them continue."""
     held = ctypes.create_string_buffer(struct.pack("=HBBI", 6, 0, 0, 0x7FFF0000), 8)
     filter = struct.pack("=H6xQ", 1, ctypes.addressof(held))
     assert kernel(157, 38, 1, 0, 0, 0) == 0
     tell(kernel, 317, 1, 8, filter)
-    tell(kernel, 317, 1, 0, filter)  # without a listener: as many as it likes
+    tell(kernel, 317, 1, 0, filter)  # filters without a listener may be added without limit
     tell(write, "free.txt")
 
 
@@ -280,7 +281,7 @@ def pipe_that_nobody_reads(path: str) -> None:
 
 @program
 def pipes() -> None:
-    """Both ends, opened by two threads: each waits for the other."""
+    """Open both ends of a pipe in two threads: each waits for the other."""
     os.mkfifo("pipe")
     got: list[bytes] = []
 

@@ -71,7 +71,7 @@ class Stage:
             happens()
 
     def hide(self, session: str) -> None:
-        """From now on it cannot be known whether the client of a session lives."""
+        """From now on nothing shows whether the client of a session lives."""
         self.processes.hide(self.clients[session])
 
     def events(self, *types: str) -> list[Event]:

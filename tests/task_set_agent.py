@@ -2,12 +2,12 @@
 on a dictionary.
 
 What a program writes depends only on what it reads: each line that it adds has a sum over all that
-was read so far, so a content tells in which order the tasks came. It reads nothing but what it
-writes in the same step, or what its task declares under `reads`.
+was read so far, so the content shows in which order the tasks ran. It reads only files that it
+writes in the same step, or that its task declares under `reads`.
 
-    task_set_agent.py PROMPT    a program as JSON, and what every agent is told besides
+    task_set_agent.py PROMPT    a program as JSON, with the text that every agent gets
 
-Started very often, so it imports little.
+It starts very often, so it imports little.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
             """The mode and the content; None if there is no such file."""
 
         def write(self, path: str, old: bytes, line: bytes, how: str) -> None:
-            """Make the content what was read, and the line behind it."""
+            """Replace the content with the one that was read, plus the line."""
 
         def remove(self, path: str) -> None:
-            """Remove a file that may not be there."""
+            """Remove a file that may be missing."""
 
         def rename(self, path: str, to: str) -> None:
-            """Give a file another name, which may be taken."""
+            """Rename a file, possibly over another one."""
 
         def chmod(self, path: str, mode: int) -> None:
             """Change the mode."""
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 
 #: How a file is written: opened and overwritten, appended to, or exchanged for a new one.
 IN_PLACE, APPENDED, REPLACED = HOWS = ("in place", "appended", "replaced")
-#: How an agent that was refused an old file goes on: the same step once more, or not at all. The
-#: last kind has read everything at its start, so it cannot do a single step once more.
+#: How an agent goes on when it was refused a file that it had read before: it repeats the step, or
+#: gives up. The last kind has read everything at its start, so it cannot repeat a single step.
 RETRIES, GIVES_UP, EAGER = KINDS = ("retries", "gives up", "eager")
-#: A crash that comes in every attempt.
+#: A crash that happens in every attempt.
 ALWAYS = 1_000
 NEW_MODE = 0o644
 _STALE_MAX = 100
@@ -62,7 +62,7 @@ class Player:
         self._seen = zlib.crc32(label.encode())
 
     def play(self, step: list[Any]) -> None:
-        """One step. Raises OSError; then it can be played once more."""
+        """Play one step. If it raises OSError, it can be repeated."""
         seen = self._seen
         try:
             getattr(self, f"_{step[0]}")(*step[1:])
@@ -149,7 +149,7 @@ class Disk:
             raise
 
     def remove(self, path: str) -> None:
-        _make_folder(path)  # in a folder that is missing there is no name to lease
+        _make_folder(path)  # a missing folder has no name to lease
         try:
             os.unlink(path)
         except FileNotFoundError:
@@ -164,7 +164,7 @@ class Disk:
 
 
 class Eager(Disk):
-    """The same, for an agent that has read everything at its start."""
+    """The same files, for an agent that has read everything at its start."""
 
     def __init__(self, paths: list[str]) -> None:
         self._known = {path: Disk.read(self, path) for path in paths}

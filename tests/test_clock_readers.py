@@ -177,7 +177,9 @@ def test_time_and_chance_are_read_only_where_a_reason_is_given() -> None:
     unexplained = sorted(found - allowed)
     assert not unexplained, "hand a Clock in, or give the reason here"
     modules = {module for _reason, _kinds, modules in ALLOWED for module in modules.split()}
-    assert modules == {module for module, _kind in found}, "this module reads nothing any more"
+    assert modules == {module for module, _kind in found}, (
+        "this module no longer reads any of these"
+    )
 
 
 def test_neither_the_core_nor_the_rulebook_reads_time_or_chance() -> None:

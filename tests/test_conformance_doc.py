@@ -1,6 +1,6 @@
 """docs/CONFORMANCE.md has every promise once, and every test that it names exists.
 
-That they pass is seen by `record.py` when a session ends.
+`record.py` checks at the end of a session that they passed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def test_every_promise_has_tests_and_nothing_else_beside_it() -> None:
     for id, promise, shown in ROWS:
         assert promise.strip(), id
         left = TEST.sub("", shown).replace("<br>", "")
-        assert not left.strip(), f"{id}: {left!r} is no test"
+        assert not left.strip(), f"{id}: {left!r} is not a test"
         assert TEST.search(shown), id
 
 
@@ -48,7 +48,7 @@ def functions(file: str) -> frozenset[str]:
 
 
 def test_tests_are_only_where_continuous_integration_runs_them() -> None:
-    """Those in folders that stand apart have a stage each; all others are run by `./check`."""
+    """Each separate folder has a stage of its own; `./check` runs all other tests."""
     folders = {file.parent.name for file in (ROOT / "tests").rglob("test_*.py")}
     assert set(APART) < folders
     deep = list((ROOT / "tests").glob("*/*/**/test_*.py"))

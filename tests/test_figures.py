@@ -1,4 +1,4 @@
-"""The figures of the documents: written by the program that measures, from what it keeps."""
+"""The figures in the documents, which the benchmark program writes from its stored results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def checkout(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def bench(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The program with one benchmark, which takes no time, and the copy of the documents."""
+    """The program with one instant benchmark, and the copy of the documents."""
 
     def run(_scratch: Path, _quick: bool) -> list[Row]:
         [line] = [one for one in figures.README_LINES if one.benchmark == NAME]

@@ -1,4 +1,4 @@
-"""What others build on: the public names, the parameters, the types, and what an import costs."""
+"""The public interface: names, parameters, types, and the cost of an import."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ SIGNATURES = {
     "try_acquire": f"*, holder: str | Holder, {PATHS}, {LEASE}) -> LockGrant | None",
     "verify": "grant_id: str, path: Path | None = None, *, token: int) -> Verdict",
 }
-#: Methods that turn what others say into the rulebook's terms: for the doors, not promised.
+#: Methods that turn callers' words into the rulebook's terms: for the doors, not public.
 INWARD = {"at", "holder", "place", "request"}
 
 
@@ -152,7 +152,7 @@ def signature(method: Callable[..., object]) -> str:
 
 
 def unquoted(text: str) -> str:
-    """Annotations are texts here, and their quotes differ between versions of Python."""
+    """Annotations are strings here, and their quotes differ between versions of Python."""
     return text.replace("'", "")
 
 
@@ -201,13 +201,13 @@ COSTLY = {
 
 
 def imported_by(code: str) -> set[str]:
-    """The modules that some code imports, over what a bare interpreter has."""
+    """The modules that some code imports, beyond those of a bare interpreter."""
     script = (
         f"import sys; sys.path.insert(0, {str(SOURCE.parent)!r}); before = set(sys.modules)\n"
         f"{code}\n"
         "print(*sorted(set(sys.modules) - before))"
     )
-    # -I and -S: what an editable install or a site package brings along is not ours.
+    # -I and -S exclude the imports of an editable install or a site package.
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", script],
         capture_output=True, text=True, timeout=60, check=True,
@@ -234,7 +234,7 @@ def test_an_import_brings_in_nothing_costly(code: str) -> None:
     assert imported_by(code) & COSTLY <= ALLOWED
 
 
-#: `import holdfast.x` by name goes through it.
+#: `import holdfast.x` by name uses it.
 ALLOWED = {"importlib"}
 
 
@@ -268,7 +268,7 @@ def test_the_tests_own_helpers_are_not_imported_with_the_package() -> None:
 
 @pytest.mark.parametrize("room", ["core", "store", "manager", "specs"])
 def test_no_file_on_the_way_imports_something_costly_by_itself(room: str) -> None:
-    # Types only; a thread for those who hold; and what is imported where files were left half done.
+    # Types only; a thread for holders; and imports for files that were left half done.
     allowed = {"contract.py", "keeper.py", "keepsakes.py", "file_restore.py"}
     for file in sorted((SOURCE / room).glob("*.py")):
         if file.name in allowed:

@@ -1,4 +1,4 @@
-"""What the documents show is what happens: their commands and their Python are run."""
+"""The documents are true: their commands and their Python code are run."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_the_python_of_a_page_runs(page: str, repository: Repository) -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """The places in a page that can be linked to."""
+    """The anchors of a page, to which links can lead."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
     return {
         re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings
@@ -106,7 +106,7 @@ def test_every_event_is_documented_with_the_version_of_its_vocabulary() -> None:
 
 
 def all_kinds_of_events() -> list[Event]:
-    """A history in which everything happens."""
+    """A history with every kind of event."""
     clock = FakeClock()
     store = open_store("memory:", clock=clock, is_dead=lambda witness, marks: False)
     manager = LockManager(store, clock=clock)
@@ -154,7 +154,7 @@ def test_every_field_of_every_event_is_documented() -> None:
             section += sections["lock_released"]
         assert event.version == events.VERSION
         for field in event.data:
-            assert f"`{field}`" in section, f"{event.type} says {field}"
+            assert f"`{field}`" in section, f"{event.type} has {field}"
     [holder, *_] = [event.data["holder"] for event in history if event.type == "lock_acquired"]
     general = LEDGER.partition("A **holder**")[2].partition("**Keys**")[0]
     for field in (*holder, *(name for name in Holder.__slots__ if name[0] != "_")):

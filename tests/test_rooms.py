@@ -1,5 +1,5 @@
-"""The rooms: each lists what is in it, the map of the architecture has all of them, and a file name
-says in which room one is."""
+"""The rooms: each lists its contents, the map of the architecture has all of them, and a file's
+name shows which room it is in."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src/holdfast"
 MAP = (ROOT / "docs/ARCHITECTURE.md").read_text().partition("## The map")[2].partition("\n## ")[0]
 ROOMS = sorted(file.parent for file in SOURCE.rglob("__init__.py"))
-#: About fifteen. One with more has sub-rooms.
+#: About fifteen. A larger room has sub-rooms.
 MODULES_MAX = 17
-#: Names that stand in several rooms, always for the same thing.
+#: Names that several rooms have, always for the same thing.
 PATTERNS = {"__init__.py", "errors.py"}
 
 

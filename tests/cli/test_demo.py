@@ -1,5 +1,5 @@
-"""The demo of screens, and which demo is shown: it runs anywhere, tells the truth, and would say so
-if the locks did not hold."""
+"""The demo of screens, and the choice of a demo: it runs anywhere, its claims are true, and it
+would report locks that do not hold."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_what_it_keeps_is_what_it_told_on_80_columns_without_git(tmp_path: Path)
 
 @LINUX
 def test_without_landlock_the_screens_are_shown_and_nothing_is_left_behind(tmp_path: Path) -> None:
-    # What the caller's environment says of stores and holders must not reach the dispatcher.
+    # The caller's variables for stores and holders must not reach the dispatcher.
     strange = {"HOLDFAST_STORE": "sqlite:///nowhere/ledger.db", "MAX_CLAUDE_CONCURRENCY": "1"}
     hidden = [sys.executable, "-c", WITHOUT_CALL, str(CREATE_RULESET), str(errno.ENOSYS)]
     answer = play("--json", before=hidden, TMPDIR=str(tmp_path), **strange)
@@ -269,7 +269,7 @@ def test_colours_are_for_terminals_only(
     assert capsys.readouterr().out == "\nplain\n\n\x1b[1mbold\x1b[0m\n"
 
 
-# The check can fail
+# Its check can fail
 
 
 ONE = acquired(1, "ann", 10, "a/x")

@@ -1,4 +1,4 @@
-"""The demo of tasks: what it shows has happened, and its audit notices if a promise is broken."""
+"""The demo of tasks: what it shows did happen, and its audit notices a broken promise."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def git(folder: Path, *words: str) -> str:
     return done.stdout
 
 
-# All of it
+# The whole demo
 
 
 @LINUX
@@ -102,7 +102,7 @@ def test_what_it_keeps_is_what_it_told_on_80_columns(tmp_path: Path) -> None:
     head = git(root, "rev-parse", "HEAD")
     again = command(root, "dispatch", stage.LIST, "--json").json
     assert again["counts"]["done"] == len(stage.PROMPTS)
-    assert git(root, "rev-parse", "HEAD") == head  # to run the list again does nothing twice
+    assert git(root, "rev-parse", "HEAD") == head  # running the list again does nothing twice
 
 
 @LINUX
@@ -340,7 +340,7 @@ def test_the_audit_sees_edits_that_are_lost_doubled_half_or_strange(
     named = {"waited": "two waited for a, and continued from what one had written"}
     expected = {named.get(one, one) for one in questions}
     assert failures(files=files, commits=None) == expected
-    assert failures(files=files) == {*expected, WHOLE}  # for git has something else
+    assert failures(files=files) == {*expected, WHOLE}  # because git has other contents
 
 
 @pytest.mark.parametrize(
