@@ -348,7 +348,7 @@ class Terminal:
         os.write(self.master, text.encode())
 
     def read(self) -> bytes:
-        """What is on the screen so far."""
+        """The text on the screen so far."""
         while True:
             try:
                 some = os.read(self.master, 65536)

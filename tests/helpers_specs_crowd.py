@@ -83,7 +83,7 @@ begin()
 """
 )
 
-#: What the founding document states and no more: a JSON file of that name is the lock, and a
+#: Only what the founding document states: a JSON file of that name is the lock, and a
 #: process that finds one is refused. Nothing of ours is imported.
 THEIRS = (
     WORK

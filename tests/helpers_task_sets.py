@@ -290,7 +290,7 @@ def played(before: Tree, programs: Sequence[Program]) -> Tree | None:
 
 
 def problems(made: TaskSet) -> list[str]:
-    """What is wrong with a checkout whose tasks are all over; empty if nothing is."""
+    """The problems of a checkout whose tasks are all over; empty if there are none."""
     found = made.checkout.records()
     wrong = [f"{one.name} is {one.state}" for one in found.values() if not one.is_over]
     if sorted(found) != sorted(made.programs):

@@ -97,7 +97,7 @@ class World:
         return self.control / "snapshots" / id
 
     def codes(self, *, strict: bool = True, clean: bool = False) -> list[str]:
-        """What the doctor finds."""
+        """The codes of the doctor's findings."""
         return [one.code for one in examine(self.repository, strict=strict, clean=clean)]
 
     def check_all(self, *, again: bool = True) -> None:

@@ -13,7 +13,7 @@ from holdfast.trees import audit_log, status, steal
 
 
 class Fate(enum.Enum):
-    """What became of an operation that was killed."""
+    """The outcome of a killed operation."""
 
     NOTHING = "nothing"
     WHOLE = "whole"

@@ -49,7 +49,7 @@ class Team(Repository):
         return done.stdout
 
     def run(self, hook: str) -> Answer:
-        """What pre-commit says of the staged files."""
+        """Run pre-commit on the staged files; its result."""
         done = subprocess.run(
             [sys.executable, "-m", "pre_commit", "run", hook], cwd=self.root, env=self.env,
             capture_output=True, text=True, timeout=600, check=False,

@@ -315,8 +315,8 @@ def heartbeat_in_a_second_transaction() -> list[Patch]:
 
 @mutant
 def denial_is_half_done() -> list[Patch]:
-    """The heartbeat is written, and the hook is killed before it stands in line: it is never
-    handed anything. Caught by (2)."""
+    """The heartbeat is written, and the hook is killed before its agent is in line, so the agent is
+    never handed anything. Caught by (2)."""
     done = Life.done
 
     def torn(self: Life, outcome: Any) -> Decision[Any]:
