@@ -436,7 +436,7 @@ def test_what_somebody_writes_meanwhile_is_not_overwritten(here: Installation) -
     here.codex.parent.mkdir()
     here.codex.write_text('{"hooks": {}}')
     before = tree(here.root)
-    with pytest.raises(InstallError, match="somebody else"):
+    with pytest.raises(InstallError, match="another program"):
         plans.carry_out(plan)
     assert tree(here.root) == before  # Claude's was written first, and is removed again
     assert not (here.root / ".holdfast/init.json").exists()
