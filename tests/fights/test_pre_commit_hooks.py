@@ -48,13 +48,17 @@ class Team(Repository):
         )  # fmt: skip
         return done.stdout
 
-    def run(self, hook: str) -> Answer:
-        """Run pre-commit on the staged files; its result."""
+    def type(self, *words: str) -> Answer:
+        """A command of the PATH, as a person types it."""
         done = subprocess.run(
-            [sys.executable, "-m", "pre_commit", "run", hook], cwd=self.root, env=self.env,
-            capture_output=True, text=True, timeout=600, check=False,
+            words, cwd=self.root, env=self.env, capture_output=True, text=True, timeout=600,
+            check=False,
         )  # fmt: skip
         return Answer(done.returncode, done.stdout, done.stderr)
+
+    def run(self, hook: str) -> Answer:
+        """The result of a hook on the staged files."""
+        return self.type("pre-commit", "run", hook)
 
 
 def test_both_hooks_say_what_is_wrong_and_pass_when_it_is_right(tmp_path: Path) -> None:
@@ -66,5 +70,5 @@ def test_both_hooks_say_what_is_wrong_and_pass_when_it_is_right(tmp_path: Path) 
     assert team.hold("unlock", "app/x.rb", "--holder", "alice").code == 0
     assert team.run("holdfast-check").code == 0
     assert team.run("holdfast-guarded").code == 1
-    assert team.hold("init", "--client", "claude", "--git", env=team.env).code == 0
+    assert team.type("holdfast", "init", "--client", "claude", "--git").code == 0
     assert team.run("holdfast-guarded").code == 0
