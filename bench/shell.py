@@ -21,15 +21,17 @@ from bench.harness import Row, at_most, compare
 PROJECT = Path(__file__).resolve().parent.parent
 BARE = "python -c pass"
 
+#: Beside `src`: what a build of the project reads.
+BUILD_FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
+
 
 def install(into: Path) -> Path:
     """A virtual environment with the project in it; the folder of its commands."""
     source = into / "source"
     source.mkdir(parents=True)
     # A copy, because building writes into the tree that it builds.
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        if (PROJECT / name).exists():
-            shutil.copy(PROJECT / name, source / name)
+    for name in BUILD_FILES:
+        shutil.copy(PROJECT / name, source / name)
     shutil.copytree(
         PROJECT / "src",
         source / "src",

@@ -14,6 +14,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from bench.shell import BUILD_FILES
 
 from helpers_cli import environment
 
@@ -98,6 +99,17 @@ def test_an_installed_wheel_locks_a_file(built: Built, tmp_path: Path) -> None:
     assert "holdfast/server/page/index.html" in modules
     assert {one for one in modules if one.startswith("holdfast/testing/")}, "the suites ship"
     assert not {one for one in modules if "mutants" in one or "histories" in one}
+
+
+def test_the_benchmarks_install_from_all_that_a_build_reads(tmp_path: Path) -> None:
+    for name in BUILD_FILES:
+        shutil.copy(ROOT / name, tmp_path / name)
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=LEFT_BEHIND)
+    subprocess.run(
+        [sys.executable, "-m", "build", "--no-isolation", "--wheel", tmp_path],
+        check=True, capture_output=True, text=True, timeout=300, env=environment(),
+    )  # fmt: skip
+    assert len(list(tmp_path.glob("dist/*.whl"))) == 1
 
 
 def test_an_index_is_told_licence_addresses_authors_and_status(built: Built) -> None:
