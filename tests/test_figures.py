@@ -88,11 +88,14 @@ def test_the_documents_are_written_from_the_kept_figures_without_a_run(
 ) -> None:
     monkeypatch.setattr(program, "BENCHMARKS", {})
     data = kept(bench)
-    data["benchmarks"][NAME]["rows"][0]["ours"] = 1234.0
+    first = data["benchmarks"][NAME]["rows"][0]["what"]
+    for row in data["benchmarks"][NAME]["rows"]:
+        if row["what"] == first:
+            row["ours"] = 1234.0
     (bench / "docs/benchmarks.json").write_text(json.dumps(data))
     assert program.main(["--write-docs"]) == 0
-    assert "| 1,234/s |" in (bench / "README.md").read_text()
-    assert "| 1,234/s |" in (bench / "docs/benchmarks.md").read_text()
+    assert "| 1,234/s " in (bench / "README.md").read_text()
+    assert "| 1,234/s " in (bench / "docs/benchmarks.md").read_text()
 
 
 def test_a_row_of_the_readme_that_is_not_kept_leaves_the_documents_as_they_are(
