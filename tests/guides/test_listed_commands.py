@@ -74,7 +74,6 @@ def test_a_listed_command_works(terminal: Terminal, page: str, command: str) -> 
     lasts = LASTING.search(command) is not None
     answer = terminal.do(f"timeout -s INT 4 {command}" if lasts else command)
     assert answer.code in ((0, 124, 130) if lasts else (0,)), answer
-    assert "E_USAGE" not in answer.err
 
 
 def test_there_are_listed_commands() -> None:
