@@ -164,7 +164,7 @@ from holdfast import __main__ as program
 from holdfast.cli import help, main
 from holdfast.cli.locking import check_commands, lock_commands, log_commands, status
 from holdfast.manager import manager
-from holdfast.store import sqlite
+from holdfast.store.sqlite import sqlite_store
 gc.collect()
 gc.freeze()  # to look at all that would copy its pages, for every command
 line = socket.socket(fileno=int(sys.argv[1]))

@@ -9,7 +9,7 @@ from helpers_processes import Crowd
 #: Forks the herd, starts all members at once by closing a pipe, and prints how each one fared.
 HERD = """
 from holdfast import LockManager
-from holdfast.store.write_gate import Gate
+from holdfast.store.sqlite.write_gate import Gate
 
 root, size = sys.argv[1], int(sys.argv[2])
 os.makedirs(root + "/.holdfast", exist_ok=True)

@@ -13,9 +13,9 @@ from typing import Any
 
 from holdfast import LockManager
 from holdfast.manager import fork_check
-from holdfast.store import lock_bytes
 from holdfast.store.file_descriptors import identity
-from holdfast.store.session import Session
+from holdfast.store.sqlite import lock_bytes
+from holdfast.store.sqlite.session import Session
 from mutants.sim_mutants import MUTANTS, patched
 
 

@@ -17,7 +17,8 @@ from holdfast.core import bulk_rules, events, rules
 from holdfast.core.model import Request
 from holdfast.manager import transactions
 from holdfast.manager.clock import FakeClock
-from holdfast.store import open_store, schema
+from holdfast.store import open_store
+from holdfast.store.sqlite import schema
 
 README = (ROOT / "README.md").read_text()
 FOREVER = 1e18

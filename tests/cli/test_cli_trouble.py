@@ -97,7 +97,7 @@ def test_a_file_where_the_ledgers_folder_should_be(repo: Repository) -> None:
 AS_NOBODY = """
 import os, shlex, sqlite3, sys
 import holdfast.cli.locking.log_commands, holdfast.cli.locking.lock_commands
-import holdfast.cli.locking.status, holdfast.manager.plain_data, holdfast.store.sqlite
+import holdfast.cli.locking.status, holdfast.manager.plain_data, holdfast.store.sqlite.sqlite_store
 from holdfast.cli import main
 os.setgid(65534)
 os.setuid(65534)

@@ -17,7 +17,7 @@ from helpers_trees import LIVED, in_child
 from holdfast import FencingError, LockExpiredError, LockManager, Lost
 from holdfast.core import rules
 from holdfast.core.model import Decision, Grant, Refusal, Waiting
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.sqlite_store import SqliteStore
 from holdfast.testing.conformance import Scene, refused
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from holdfast.core.model import SECOND, Event, Witness, agent_key
 from holdfast.gate.rulebook.agent_records import waits
 from holdfast.manager import transactions
 from holdfast.manager.owners.liveness import witness_of
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.sqlite_store import SqliteStore
 from stage import settled
 
 ANN, BOB, CID = "ann-session", "bob-session", "cid-session"

@@ -318,7 +318,7 @@ def _refuse_shared(worktree: Worktree) -> None:
     Mutant(
         "000-05",
         "a lock is committed in two steps",
-        "store/rows.py",
+        "store/sqlite/rows.py",
         """\
             self._put_grant(grant, seq)
         elif type == events.LOCK_RELEASED:""",

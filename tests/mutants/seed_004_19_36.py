@@ -168,7 +168,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "004-22",
         "a thread that meets another inside the ledger is refused",
-        "store/sqlite.py",
+        "store/sqlite/sqlite_store.py",
         "if not mutex.acquire(False) and not mutex.acquire(timeout=max(0.0, deadline - monotonic())):",
         "if not mutex.acquire(False):",
         (f"{IN_CORE}22_while_one_thread_decides_no_other_does",),

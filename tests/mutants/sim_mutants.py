@@ -23,7 +23,8 @@ from holdfast.core import (
 from holdfast.core.draft import Draft
 from holdfast.core.events import ENDINGS
 from holdfast.core.model import SECOND, Conflicts, Event, Grant, Request, Ticket, Verdict, Witness
-from holdfast.store import memory, sqlite
+from holdfast.store import memory
+from holdfast.store.sqlite import sqlite_store
 
 if TYPE_CHECKING:
     from holdfast.core.model import Decision
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 Patch = tuple[Any, str, Any]
 Row = tuple[str, str, str]
 
-MODULES: tuple[ModuleType, ...] = (conflicts, draft, rules, table, wait_line, memory, sqlite)
+MODULES: tuple[ModuleType, ...] = (conflicts, draft, rules, table, wait_line, memory, sqlite_store)
 
 MUTANTS: dict[str, Mutant] = {}
 

@@ -29,7 +29,7 @@ from holdfast import LockManager, StoreBusyError
 from holdfast.core import rules
 from holdfast.core.model import Refusal
 from holdfast.core.table import fold
-from holdfast.store import sqlite
+from holdfast.store.sqlite import sqlite_store
 
 pytestmark = LINUX_ONLY
 
@@ -260,7 +260,7 @@ def test_opening_while_another_is_stopped_inside_the_gate_ends_at_its_deadline(
     child = crowd.start(IN_THE_GATE, root)
     child.wait_for("inside")
     child.wait_until_stopped()
-    monkeypatch.setattr(sqlite, "OPEN_SECONDS", 0.2)
+    monkeypatch.setattr(sqlite_store, "OPEN_SECONDS", 0.2)
     with pytest.raises(StoreBusyError) as caught:
         LockManager.open(root)
     assert caught.value.fields["pid"] == child.pid
@@ -285,7 +285,7 @@ LIFE = """
 from holdfast import LockManager, StoreError
 from holdfast.core import rules
 from holdfast.core.model import Grant
-from holdfast.store import schema
+from holdfast.store.sqlite import schema
 for name in dir(schema):  # so that the log is written back several times in a short life
     if name.startswith("CHECKPOINT_PAGES"):
         setattr(schema, name, 24)

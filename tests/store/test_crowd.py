@@ -13,9 +13,9 @@ import pytest
 from helpers_herd import stampede
 from helpers_processes import LINUX_ONLY, Crowd, until
 from holdfast import LockManager
-from holdfast.store import schema, session
-from holdfast.store.gate_turns import COUNTED_MAX, Turn, is_crowded
-from holdfast.store.write_gate import Gate
+from holdfast.store.sqlite import schema, session
+from holdfast.store.sqlite.gate_turns import COUNTED_MAX, Turn, is_crowded
+from holdfast.store.sqlite.write_gate import Gate
 
 pytestmark = LINUX_ONLY
 
@@ -79,8 +79,8 @@ def test_a_newcomer_is_behind_all_waiting_processes(gates: list[Gate]) -> None:
 
 def test_a_process_that_dies_in_line_leaves_it(crowd: Crowd, gates: list[Gate]) -> None:
     child = crowd.start(
-        "from holdfast.store.write_gate import Gate\n"
-        "from holdfast.store.gate_turns import Turn\n"
+        "from holdfast.store.sqlite.write_gate import Gate\n"
+        "from holdfast.store.sqlite.gate_turns import Turn\n"
         "turn = Turn(Gate(sys.argv[1]).fd)\nsay('in line')\ngo()",
         gates[0].path,
     )
@@ -103,20 +103,20 @@ def test_a_process_that_gives_up_at_the_gate_leaves_the_queue(
 ) -> None:
     inside, outside, other = gates[:3]
     assert inside.try_enter()
-    monkeypatch.setattr("holdfast.store.write_gate.SHORT_PAUSES", 0)
+    monkeypatch.setattr("holdfast.store.sqlite.write_gate.SHORT_PAUSES", 0)
 
     def interrupt(_seconds: float) -> None:
         assert Turn(other.fd).ahead() == 1
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("holdfast.store.write_gate.sleep", interrupt)
+    monkeypatch.setattr("holdfast.store.sqlite.write_gate.sleep", interrupt)
     with pytest.raises(KeyboardInterrupt):
         outside.enter(time.monotonic() + 60)
     assert Turn(other.fd).ahead() == 0
 
 
 IN_LINE = """
-from holdfast.store.write_gate import Gate
+from holdfast.store.sqlite.write_gate import Gate
 gate = Gate(sys.argv[1])
 say("begins")
 gate.enter(time.monotonic() + 60)

@@ -546,7 +546,7 @@ import itertools
 from holdfast import LockManager, LockTimeoutError, StoreError
 from holdfast.core import rules
 from holdfast.manager import ledger as module
-from holdfast.store import write_gate
+from holdfast.store.sqlite import write_gate
 
 os.chdir(sys.argv[1])
 name, first = sys.argv[2], int(sys.argv[3])

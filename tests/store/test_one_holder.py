@@ -566,8 +566,8 @@ def test_a_request_that_a_fork_interrupts_is_never_granted_to_the_child_as_well(
 CLOSING = """
 import pathlib
 from holdfast import LockManager
-from holdfast.store.write_gate import Gate
-from holdfast.store.session import Session
+from holdfast.store.sqlite.write_gate import Gate
+from holdfast.store.sqlite.session import Session
 root, step = pathlib.Path(sys.argv[1]), sys.argv[2]
 manager = LockManager.open(root)
 owner = Gate if hasattr(Gate, step) else Session
@@ -605,19 +605,19 @@ def test_a_close_that_a_fork_interrupts_ends_quietly_on_both_sides(
 FORKED_AT_THE_GATE = """
 import pathlib
 from holdfast import LockManager, StoreError
-from holdfast.store import sqlite
+from holdfast.store.sqlite import sqlite_store
 root = pathlib.Path(sys.argv[1])
 manager = LockManager.open(root)
-is_ours, parent = sqlite.is_ours, os.getpid()
+is_ours, parent = sqlite_store.is_ours, os.getpid()
 
 
 def forks(number, opened):  # as a signal's handler may at this moment
-    sqlite.is_ours = is_ours
+    sqlite_store.is_ours = is_ours
     os.fork()
     return is_ours(manager.store.gate.fd, opened)
 
 
-sqlite.is_ours = forks
+sqlite_store.is_ours = forks
 try:
     grant = manager.try_acquire(holder="program", write_paths=[root / "x"])
     say("granted", "parent" if os.getpid() == parent else "child")

@@ -21,7 +21,7 @@ from holdfast.core.keys import overlap
 from holdfast.core.model import Decision, Holder, Request
 from holdfast.core.overlaps import FEW, Overlaps
 from holdfast.manager import all_grants, transactions
-from holdfast.store.sqlite import SCANNED_MAX, SqliteStore
+from holdfast.store.sqlite.sqlite_store import SCANNED_MAX, SqliteStore
 
 if TYPE_CHECKING:
     from holdfast.core.view import View

@@ -34,7 +34,7 @@ from holdfast import (
     StoreVersionError,
 )
 from holdfast.core import rules
-from holdfast.store import schema
+from holdfast.store.sqlite import schema
 
 #: Only the ttl ends its grants, so they outlast every process and every trouble.
 SOMEBODY = Holder(id="somebody")
@@ -331,7 +331,7 @@ def test_a_file_in_the_place_of_the_folder_is_refused_with_a_word(tmp_path: Path
 
 AS_ANOTHER_USER = """
 from holdfast import HoldfastError, LockManager
-import holdfast.manager.manager, holdfast.store.sqlite
+import holdfast.manager.manager, holdfast.store.sqlite.sqlite_store
 if os.geteuid() == 0:
     os.setgroups([])
     os.setgid(65534)
@@ -544,7 +544,7 @@ def test_a_disk_that_becomes_read_only_is_an_error_until_it_is_writable_again(
 FEW_FILES = """
 import resource
 from holdfast import HoldfastError, LockManager
-import holdfast.manager.manager, holdfast.store.sqlite
+import holdfast.manager.manager, holdfast.store.sqlite.sqlite_store
 LockManager.open(sys.argv[1]).close()
 resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[2]), 100))
 try:

@@ -18,7 +18,7 @@ import pytest
 from helpers_processes import LINUX_ONLY, Auditor, Child, Crowd, until
 from holdfast import LockManager
 from holdfast.core.model import SECOND
-from holdfast.store import wake_ups
+from holdfast.store.sqlite import wake_ups
 
 pytestmark = LINUX_ONLY
 

@@ -23,7 +23,7 @@ from holdfast.core.model import SECOND, Decision, Event, Grant, Holder, Refusal,
 from holdfast.core.model import Witness as Process
 from holdfast.manager.clock import FakeClock
 from holdfast.store.memory import MemoryStore
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.sqlite_store import SqliteStore
 from holdfast.testing import simulate
 from holdfast.testing.simulator.sim_faults import (
     FOR_EVER,

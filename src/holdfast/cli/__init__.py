@@ -89,7 +89,7 @@ def _as_holdfast_error(error: Exception) -> HoldfastError | None:
     import sqlite3
 
     from holdfast.core.errors import StoreError
-    from holdfast.store.schema import translated
+    from holdfast.store.sqlite.schema import translated
 
     if isinstance(error, OSError):
         about = f" ({error.filename})" if error.filename is not None else ""

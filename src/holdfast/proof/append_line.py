@@ -19,7 +19,7 @@ import os
 import struct
 
 from holdfast.proof.proof_folder import KEEP
-from holdfast.store.write_gate import (
+from holdfast.store.sqlite.write_gate import (
     LOCK_EX,
     LOCK_NB,
     LOCK_UN,

@@ -16,7 +16,7 @@ from hashlib import sha256
 
 from holdfast.manager.files.replace_file import replace_file
 from holdfast.proof.proof_folder import KEEP, ProofFolder, read
-from holdfast.store.write_gate import pread, pwrite
+from holdfast.store.sqlite.write_gate import pread, pwrite
 
 NAME = "chain"
 RECORD_BYTES = 32

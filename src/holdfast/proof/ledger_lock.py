@@ -29,7 +29,7 @@ from holdfast.proof.append_line import Line
 from holdfast.proof.dialects import proof_codec
 from holdfast.proof.errors import LockBreakRefused, told
 from holdfast.proof.proof_folder import NEW, READ, ProofFolder, read
-from holdfast.store.write_gate import LOCK_EX, LOCK_NB, flock
+from holdfast.store.sqlite.write_gate import LOCK_EX, LOCK_NB, flock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

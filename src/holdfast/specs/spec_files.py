@@ -19,7 +19,7 @@ from time import monotonic, sleep, time
 from holdfast.manager.files.replace_file import write_all
 from holdfast.manager.ids import new_id
 from holdfast.specs.errors import SpecBusyError
-from holdfast.store.write_gate import (
+from holdfast.store.sqlite.write_gate import (
     LOCK_EX,
     LOCK_NB,
     LOCK_UN,

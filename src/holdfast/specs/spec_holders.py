@@ -20,7 +20,7 @@ from holdfast.manager.ledger_location import ledger_of
 from holdfast.manager.owners.identity import HOLDER_VARIABLE, user_name, whoami
 from holdfast.specs import spec_files
 from holdfast.specs.lockfile_codec import lock_bytes
-from holdfast.store.schema import make_folder
+from holdfast.store.sqlite.schema import make_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

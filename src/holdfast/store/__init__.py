@@ -3,21 +3,10 @@
     contract          what every store promises
     memory            one table and one mutex, for one process
     sqlite            the embedded default, for any number of processes on one machine
-    schema            its file, and the errors of that file
-    sql_view          its state, for reading
-    rows              its tables, for writing
-    transaction       a writing transaction, which is repeated if a fork interrupts it
-    sections          snapshots for reading, and fenced sections
-    write_gate        a lock around every write, with a reliable deadline
-    session           one process's open ledger: gate, connection and locks
-    lock_bytes        locks that no other code in the process can drop
+    mutexes           the lock that a store holds during a call
     file_descriptors  whether descriptor numbers still refer to the files that we opened
-    gate_turns        how many processes are ahead at the gate
-    fork_handlers     what a forked child must not inherit
-    sqlite_driver     the SQLite module in use
-    wake_ups          how a waiting process is woken
 
-The room imports the core only. A further store is one module here and one line in `open_store`.
+The room imports the core only. A further store is one room here and one line in `open_store`.
 """
 
 from __future__ import annotations
@@ -32,7 +21,7 @@ if TYPE_CHECKING:
 #: Modules that are imported on first use and that a forked child may need. If a thread of the
 #: parent were importing one of them at the moment of the fork, the child would wait for that import
 #: forever; so they are imported before a fork.
-NEEDED_IN_CHILDREN = ["_socket", "encodings.ascii", "errno", "holdfast.store.sections"]
+NEEDED_IN_CHILDREN = ["_socket", "encodings.ascii", "errno", "holdfast.store.sqlite.sections"]
 
 
 def open_store(url: str, *, clock: Clock, is_dead: IsDead, end: float = float("inf")) -> Store:
@@ -43,7 +32,7 @@ def open_store(url: str, *, clock: Clock, is_dead: IsDead, end: float = float("i
 
         return MemoryStore(clock=clock, is_dead=is_dead)
     if url.startswith("sqlite:///"):
-        from holdfast.store.sqlite import SqliteStore
+        from holdfast.store.sqlite.sqlite_store import SqliteStore
 
         return SqliteStore(url[len("sqlite://") :], clock=clock, is_dead=is_dead, end=end)
     raise BadKeyError(

@@ -16,7 +16,7 @@ from holdfast.core.ledger_time import iso
 from holdfast.manager.clock import SystemClock
 from holdfast.manager.files.realpath import upwards
 from holdfast.manager.ids import new_id
-from holdfast.store.write_gate import LOCK_EX, LOCK_NB, flock
+from holdfast.store.sqlite.write_gate import LOCK_EX, LOCK_NB, flock
 from holdfast.trees import kernel_calls, tree_files
 from holdfast.trees.errors import BadTreeError, NoTreeError, TreeExistsError, in_words
 from holdfast.trees.foreign import format_numbers

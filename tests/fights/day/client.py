@@ -33,7 +33,7 @@ from holdfast.gate.guard import kept_files, own_commands, tree_verbs, unclaimed_
 from holdfast.manager import manager
 from holdfast.manager.owners import processes
 from holdfast.store import open_store
-import holdfast.store.sqlite
+import holdfast.store.sqlite.sqlite_store
 
 troubles, in_trouble = [], client_events._in_trouble
 

@@ -19,7 +19,7 @@ from holdfast.gate.config.off_switch import (
     switched_off,
 )
 from holdfast.manager.files.paths import LEDGER_FOLDER, home_root
-from holdfast.store.schema import make_folder
+from holdfast.store.sqlite.schema import make_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ USUAL = {
     HOOK: (
         "holdfast.gate.door.hook_process", "holdfast.gate.door.client_events",
         "holdfast.gate.config.seals", "holdfast.manager.ledger", "holdfast.gate.config.settings",
-        "holdfast.gate.agents", "holdfast.gate.lease_gate", "holdfast.store.sqlite",
+        "holdfast.gate.agents", "holdfast.gate.lease_gate", "holdfast.store.sqlite.sqlite_store",
     ),
     PREFIXED: (
         "holdfast.gate.commands.slips", "holdfast.gate.commands.shell_lines",
@@ -44,8 +44,9 @@ USUAL = {
 }  # fmt: skip
 #: The rooms of these modules and of the others.
 _ROOMS = (
-    "", "core", "store", "manager", "manager/files", "manager/owners", "gate", "gate/door",
-    "gate/config", "gate/git", "gate/people", "gate/clients", "gate/rulebook", "gate/commands",
+    "", "core", "store", "store/sqlite", "manager", "manager/files", "manager/owners", "gate",
+    "gate/door", "gate/config", "gate/git", "gate/people", "gate/clients", "gate/rulebook",
+    "gate/commands",
 )  # fmt: skip
 ROOMS = {
     HOOK: _ROOMS,

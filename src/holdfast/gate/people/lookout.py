@@ -23,7 +23,7 @@ from holdfast.gate.rulebook import unblocking
 from holdfast.manager import transactions
 from holdfast.manager.files.paths import LEDGER_FOLDER
 from holdfast.manager.ledger import Ledger
-from holdfast.store.wake_ups import FOLLOWER, Mailbox, Post
+from holdfast.store.sqlite.wake_ups import FOLLOWER, Mailbox, Post
 
 #: How often to check whether owners are alive and leases have expired.
 LOOK_SECONDS = 0.5

@@ -11,7 +11,7 @@ from holdfast.core.model import SECOND, Decision
 from holdfast.gate.rulebook import event_decisions
 from holdfast.gate.rulebook.outcomes import Asker, Denied, Halted, Passed, Seen
 from holdfast.store.memory import MemoryStore
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.sqlite_store import SqliteStore
 from holdfast.testing.gate_simulator import sim_gate_checks as checks
 from holdfast.testing.gate_simulator.sim_gate_model import GateModel, Promises
 from holdfast.testing.gate_simulator.sim_gate_world import (

@@ -17,7 +17,7 @@ from holdfast.core.codec import dumps
 from holdfast.core.model import SECOND, Decision
 from holdfast.core.table import LockTable, fold
 from holdfast.store.memory import MemoryStore
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.sqlite_store import SqliteStore
 from holdfast.testing.simulator import sim_checks as checks
 from holdfast.testing.simulator.sim_agents import (
     Agent,

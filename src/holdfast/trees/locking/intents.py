@@ -13,7 +13,7 @@ import os
 from holdfast.core.errors import StoreBusyError
 from holdfast.manager.files.replace_file import write_all
 from holdfast.manager.ids import new_id
-from holdfast.store.write_gate import LOCK_EX, LOCK_NB, flock
+from holdfast.store.sqlite.write_gate import LOCK_EX, LOCK_NB, flock
 from holdfast.trees import tree_files
 from holdfast.trees.locking.operation_guard import Guard
 from holdfast.trees.repository import Repository

@@ -12,7 +12,7 @@ import os
 from time import monotonic
 
 from holdfast.core.errors import StoreBusyError
-from holdfast.store.write_gate import Gate
+from holdfast.store.sqlite.write_gate import Gate
 from holdfast.trees.kernel_calls import undisturbed
 
 TYPE_CHECKING = False

@@ -14,20 +14,16 @@ A signal handler may fork in the middle of a transaction of its own thread: see 
 from __future__ import annotations
 
 import os
-from _thread import RLock, _count, get_ident
+from _thread import _count, get_ident
 from _weakref import ref
 
-from holdfast.core.root_errors import StoreError
-from holdfast.store import (
-    NEEDED_IN_CHILDREN,
-    file_descriptors,
-    session,
-    write_gate,
-)
+from holdfast.store import NEEDED_IN_CHILDREN, file_descriptors
+from holdfast.store.sqlite import session, write_gate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.store.sqlite import SqliteStore
+    from holdfast.store.mutexes import Mutex
+    from holdfast.store.sqlite.sqlite_store import SqliteStore
 
 #: How long a fork waits for another thread that is inside SQLite.
 WAIT_SECONDS = 10.0
@@ -37,25 +33,9 @@ _stores: list[ref[SqliteStore]] = []
 _forks: dict[int, tuple[list[Mutex], bool]] = {}
 
 
-class Mutex(RLock):  # type: ignore[misc]
-    """A reentrant lock that can tell whether the calling thread holds it."""
-
-    if TYPE_CHECKING:
-
-        def _is_owned(self) -> bool: ...
-
-
 def watch(store: SqliteStore) -> None:
     """Register a store for the handlers below."""
     _stores.append(ref(store, _stores.remove))
-
-
-def forked(error: BaseException) -> StoreError:
-    """The error of a call in a child that was forked during it."""
-    return StoreError(
-        f"this process was forked during a call of its parent ({error})",
-        hint="the call continues in the parent; repeat it here",
-    )
 
 
 def _before_fork() -> None:

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from time import monotonic, sleep
 
-from holdfast.store.schema import translated, trouble
-from holdfast.store.sqlite_driver import driver
+from holdfast.store.sqlite.schema import translated, trouble
+from holdfast.store.sqlite.sqlite_driver import driver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Final, TypeVar
 
-    from holdfast.store.session import Session
+    from holdfast.store.sqlite.session import Session
 
     T = TypeVar("T")
 

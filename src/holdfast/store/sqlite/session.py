@@ -23,9 +23,9 @@ from time import monotonic, sleep
 from holdfast.core.root_errors import StoreBusyError, StoreError
 from holdfast.store import file_descriptors
 from holdfast.store.file_descriptors import identity
-from holdfast.store.lock_bytes import LockBytes
-from holdfast.store.schema import connect, make_folder, refuse_network_file_system, trouble
-from holdfast.store.write_gate import Gate
+from holdfast.store.sqlite.lock_bytes import LockBytes
+from holdfast.store.sqlite.schema import connect, make_folder, refuse_network_file_system, trouble
+from holdfast.store.sqlite.write_gate import Gate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
     from holdfast.store.file_descriptors import Identity
-    from holdfast.store.fork_handlers import Mutex
+    from holdfast.store.mutexes import Mutex
 
 #: A clean close waits this long for the gate, and then leaves the log to the next process.
 CLOSE_SECONDS = 10.0

@@ -18,15 +18,16 @@ from holdfast.core.ledger_time import Anchor, ledger_time
 from holdfast.core.model import Event, Grant
 from holdfast.core.root_errors import StoreBusyError, StoreError
 from holdfast.store.file_descriptors import is_ours
-from holdfast.store.fork_handlers import Mutex, forked, watch
-from holdfast.store.rows import Rows
-from holdfast.store.schema import CHECKPOINT_PAGES, INDEX
-from holdfast.store.session import CLOSE_SECONDS, open_session
-from holdfast.store.sql_view import SqlView, build_or_fail
-from holdfast.store.sqlite_driver import driver
-from holdfast.store.transaction import Transaction
-from holdfast.store.wake_ups import FOLLOWER, WAITER, PooledMailbox, Post
-from holdfast.store.write_gate import (
+from holdfast.store.mutexes import Mutex, forked
+from holdfast.store.sqlite.fork_handlers import watch
+from holdfast.store.sqlite.rows import Rows
+from holdfast.store.sqlite.schema import CHECKPOINT_PAGES, INDEX
+from holdfast.store.sqlite.session import CLOSE_SECONDS, open_session
+from holdfast.store.sqlite.sql_view import SqlView, build_or_fail
+from holdfast.store.sqlite.sqlite_driver import driver
+from holdfast.store.sqlite.transaction import Transaction
+from holdfast.store.sqlite.wake_ups import FOLLOWER, WAITER, PooledMailbox, Post
+from holdfast.store.sqlite.write_gate import (
     LOCK_EX,
     LOCK_NB,
     LOCK_UN,
@@ -47,9 +48,9 @@ if TYPE_CHECKING:
     from holdfast.core.model import Decision
     from holdfast.core.view import View
     from holdfast.store.contract import IsDead
-    from holdfast.store.rows import Head
-    from holdfast.store.sections import Fence, Snapshot
-    from holdfast.store.session import Session
+    from holdfast.store.sqlite.rows import Head
+    from holdfast.store.sqlite.sections import Fence, Snapshot
+    from holdfast.store.sqlite.session import Session
 
     T = TypeVar("T")
 
@@ -397,13 +398,13 @@ class SqliteStore:
 
     def fenced(self, grant_id: str, token: int, *, deadline: float) -> Fence:
         """A short section in which no lock changes hands; it requires a current token."""
-        from holdfast.store.sections import Fence
+        from holdfast.store.sqlite.sections import Fence
 
         return Fence(self, grant_id, token, deadline)
 
     def view(self, *, deadline: float) -> Snapshot:
         """The current state, for reading. Other processes may write meanwhile."""
-        from holdfast.store.sections import Snapshot
+        from holdfast.store.sqlite.sections import Snapshot
 
         return Snapshot(self, deadline)
 

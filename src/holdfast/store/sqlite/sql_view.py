@@ -8,7 +8,7 @@ from holdfast.core import codec, keys
 from holdfast.core.draft import in_order
 from holdfast.core.events import ending
 from holdfast.core.model import AGENT, Event
-from holdfast.store.wake_ups import WAITER
+from holdfast.store.sqlite.wake_ups import WAITER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

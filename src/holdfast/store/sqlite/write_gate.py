@@ -17,7 +17,7 @@ from time import monotonic, sleep
 
 from holdfast.core.root_errors import StoreBusyError
 from holdfast.store.file_descriptors import close, identity_of, is_ours
-from holdfast.store.gate_turns import Turn, is_crowded
+from holdfast.store.sqlite.gate_turns import Turn, is_crowded
 
 try:
     from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from holdfast.core.rules import verify
-from holdfast.store.fork_handlers import forked
-from holdfast.store.lock_bytes import fcntl
-from holdfast.store.schema import translated
-from holdfast.store.sqlite_driver import driver
-from holdfast.store.write_gate import LOCK_UN, flock
+from holdfast.store.mutexes import forked
+from holdfast.store.sqlite.lock_bytes import fcntl
+from holdfast.store.sqlite.schema import translated
+from holdfast.store.sqlite.sqlite_driver import driver
+from holdfast.store.sqlite.write_gate import LOCK_UN, flock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.core.view import View
-    from holdfast.store.fork_handlers import Mutex
-    from holdfast.store.session import Session
-    from holdfast.store.sqlite import SqliteStore
+    from holdfast.store.mutexes import Mutex
+    from holdfast.store.sqlite.session import Session
+    from holdfast.store.sqlite.sqlite_store import SqliteStore
 
 
 class Snapshot:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.core import codec, events
 from holdfast.core.model import AGENT, WRITE
-from holdfast.store.sql_view import BODIES_MAX, event_of
+from holdfast.store.sqlite.sql_view import BODIES_MAX, event_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.ledger_time import Anchor
     from holdfast.core.model import Event, Grant
-    from holdfast.store.sql_view import SqlView
+    from holdfast.store.sqlite.sql_view import SqlView
 
     #: Sequence number, time and largest token of the last event; when the first grace ends.
     Head = tuple[int, int, int, int | None]

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import sys
 
-from holdfast.store.lock_bytes import HAS_LOCKS, fcntl, flock_of
+from holdfast.store.sqlite.lock_bytes import HAS_LOCKS, fcntl, flock_of
 
 try:
     from fcntl import F_OFD_GETLK, F_OFD_SETLK

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 
 from holdfast.core.root_errors import StoreBusyError, StoreError
-from holdfast.store.sqlite_driver import driver
+from holdfast.store.sqlite.sqlite_driver import driver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
