@@ -3,6 +3,7 @@
     contract          what every store promises
     memory            one table and one mutex, for one process
     sqlite            the embedded default, for any number of processes on one machine
+    records           events as rows, and the keys of a grant, for every store on disk
     mutexes           the lock that a store holds during a call
     file_descriptors  whether descriptor numbers still refer to the files that we opened
 

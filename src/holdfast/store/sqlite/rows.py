@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from holdfast.core import codec, events
-from holdfast.core.model import AGENT, WRITE
-from holdfast.store.sqlite.sql_view import BODIES_MAX, event_of
+from holdfast.store.records import BODIES_MAX, event_of, held_keys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,7 +121,7 @@ class Rows:
             ("grant:" + id, id, grant.holder.key, seq,
              grant.expires_at, grant.idle_at, grant.slept),
         )  # fmt: skip
-        held = _held_keys(grant)
+        held = held_keys(grant)
         for key, mode, inode in held:
             ask(
                 "insert into live values (?, ?, ?, null, null, null, null, ?)",
@@ -138,7 +137,7 @@ class Rows:
     def _remove_grant(self, grant: Grant) -> None:
         ask, id = self._ask, grant.id
         self._fresh.pop(id, None)
-        for key, _mode, _inode in self._held.pop(id, None) or _held_keys(grant):
+        for key, _mode, _inode in self._held.pop(id, None) or held_keys(grant):
             ask("delete from live where key = ? and grant_id = ?", (key, id))
         ask("delete from live where key = ? and grant_id = ?", ("grant:" + id, id))
 
@@ -171,33 +170,3 @@ class Rows:
         for key in dict.fromkeys(keys):
             ask("delete from wants where key = ? and ticket_id = ?", (key, id))
         ask("delete from tickets where id = ?", (id,))
-
-
-def _held_keys(grant: Grant) -> list[tuple[str, str, str | None]]:
-    """Each key of a grant once, with its mode (a write if it is held both ways) and its inode.
-
-    An inode is stored in the row of its path: a separate row would be one more write for every
-    file, and a request for a file by another of its names is rare.
-    """
-    keys, modes, paths = grant.keys, grant.modes, grant.paths
-    if grant.holder.key[:1] == AGENT:
-        return [*_of_paths(keys, modes, paths), (f"grant:{grant.holder.key}", AGENT, None)]
-    return _of_paths(keys, modes, paths)
-
-
-def _of_paths(
-    keys: tuple[str, ...], modes: str, paths: tuple[str, ...]
-) -> list[tuple[str, str, str | None]]:
-    if len(keys) == 1:
-        return [(keys[0], modes, None)]
-    if len(keys) == 2 and paths[0] == paths[1] and keys[1][:6] == "inode:":
-        return [(keys[0], modes[0], keys[1])]
-    found: dict[str, tuple[str, str | None]] = {}
-    last = ("", "", "")
-    for key, mode, path in zip(keys, modes, paths, strict=True):
-        if key.startswith("inode:") and last[1:] == (mode, path):
-            found[last[0]] = (found[last[0]][0], key)
-        elif key not in found or mode == WRITE:
-            found[key] = (mode, None)
-            last = (key, mode, path)
-    return [(key, mode, inode) for key, (mode, inode) in found.items()]

@@ -7,19 +7,18 @@ import os
 from holdfast.core import codec, keys
 from holdfast.core.draft import in_order
 from holdfast.core.events import ending
-from holdfast.core.model import AGENT, Event
+from holdfast.core.model import AGENT
+from holdfast.store.records import build_or_fail, remember, without_resources
 from holdfast.store.sqlite.wake_ups import WAITER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from sqlite3 import Cursor
-    from typing import Any, TypeVar
+    from typing import Any
 
-    from holdfast.core.model import Ending, Grant, Ticket
+    from holdfast.core.model import Ending, Event, Grant, Ticket
     from holdfast.store.contract import IsDead
-
-    T = TypeVar("T")
 
 GRANT = "select seq, expires_at, idle_at, slept from live where key = ? and grant_id = ?"
 LOST = (
@@ -51,7 +50,6 @@ HELD_NEXT = (
 )
 EVENT = "select seq, type, version, at, data, 0 from events where seq = ?"
 WANTING = "select rank, seq, ripe_at, reserved from wants join tickets on id = ticket_id where "
-BODIES_MAX = 512
 HINTED_MAX = 1
 TERMS_AT_ONCE = 40
 #: How many rows are read at first, and in later pages of a long result.
@@ -154,7 +152,7 @@ class SqlView:
             text = _text(HELD, len(at), 1, ROWS_AT_ONCE)
             found = self._ask(text, (*at, *below[0])).fetchall()
         else:
-            below = _without_resources(below)
+            below = without_resources(below)
             values = [*at, *(end for inside in below for end in inside)]
             found = self._ask(_text(HELD, len(at), len(below), ROWS_AT_ONCE), values).fetchall()
         if len(found) >= ROWS_AT_ONCE:
@@ -201,7 +199,7 @@ class SqlView:
             count = min(2 * count, ROWS_OF_MANY)
 
     def count(self, at: list[str], below: list[tuple[str, str]], *, writes: bool, most: int) -> int:
-        below = _without_resources(below)
+        below = without_resources(below)
         values = [*at, *(end for inside in below for end in inside)]
         text = _text(WRITTEN if writes else ANYHOW, len(at), len(below), most)
         found: tuple[int] = self._ask(f"select count(*) from ({text})", values).fetchone()
@@ -301,41 +299,10 @@ class SqlView:
         return [self._ticket(seq, reserved) for seq, reserved in rows]
 
 
-def remember(known: dict[int, T], seq: int, body: T) -> None:
-    """Cache the content of an event, which never changes."""
-    if len(known) >= BODIES_MAX:
-        known.clear()
-    known[seq] = body
-
-
-def event_of(row: Sequence[Any]) -> Event:
-    """The event of a row (seq, type, version, at, data, repeats)."""
-    seq, type, version, at, data, repeats = row
-    return Event(
-        seq=seq, type=type, version=version, at=at, data=codec.loads(data), repeats=repeats
-    )
-
-
-def build_or_fail(row: Sequence[Any] | None, build: Callable[[Event], T], path: str) -> T:
-    """The content of an event. An unreadable one is damage, and never means "not locked"."""
-    try:
-        if row is None:
-            raise ValueError("an event is missing")
-        return build(event_of(row))
-    except (ValueError, KeyError, TypeError) as error:
-        from holdfast.core.errors import StoreCorruptError
-
-        raise StoreCorruptError(
-            f"{path} has a record that cannot be read: {error}",
-            hint="stop the agents, then restore a backup or move the file away",
-            path=path,
-        ) from error
-
-
 def _terms(at: list[str], below: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """The keys, each paired with an empty text, and the ranges, in the order of their rows."""
     exactly, folders = in_order(at, below)
-    inside = [ends for folder in folders for ends in _without_resources([_range(folder)])]
+    inside = [ends for folder in folders for ends in without_resources([_range(folder)])]
     return sorted([*((key, "") for key in exactly), *inside])
 
 
@@ -351,30 +318,6 @@ def _range(folder: str) -> tuple[str, str]:
     inside = keys.below(folder)
     assert inside is not None
     return inside
-
-
-def _between_resources() -> list[tuple[str, str]]:
-    """The ranges that make up the inside of the root: all texts except the root itself, paths of
-    other checkouts, and resources."""
-    everything = keys.below(keys.ROOT)
-    assert everything is not None
-    last = everything[1]
-    ends = [keys.ROOT, keys.ROOT]
-    for start in (keys.OUTSIDE, *(f"{kind}:" for kind in sorted(keys.KINDS))):
-        ends += [start, f"{start}{last}"]  # not the next text, which may be a file's name
-    ends = [everything[0], *ends, everything[1]]
-    return list(zip(ends[::2], ends[1::2], strict=True))
-
-
-_INSIDE_ROOT = _between_resources()
-
-
-def _without_resources(below: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The same ranges without rows that are not paths: there is one such row for each grant, and
-    skipping them would take longer than reading the locks."""
-    if all(low for low, _high in below):
-        return below
-    return [ends for low, high in below for ends in (_INSIDE_ROOT if not low else [(low, high)])]
 
 
 _texts: dict[tuple[str, int, int, int], str] = {}

@@ -19,11 +19,12 @@ from holdfast.core.model import Event, Grant
 from holdfast.core.root_errors import StoreBusyError, StoreError
 from holdfast.store.file_descriptors import is_ours
 from holdfast.store.mutexes import Mutex, forked
+from holdfast.store.records import build_or_fail
 from holdfast.store.sqlite.fork_handlers import watch
 from holdfast.store.sqlite.rows import Rows
 from holdfast.store.sqlite.schema import CHECKPOINT_PAGES, INDEX
 from holdfast.store.sqlite.session import CLOSE_SECONDS, open_session
-from holdfast.store.sqlite.sql_view import SqlView, build_or_fail
+from holdfast.store.sqlite.sql_view import SqlView
 from holdfast.store.sqlite.sqlite_driver import driver
 from holdfast.store.sqlite.transaction import Transaction
 from holdfast.store.sqlite.wake_ups import FOLLOWER, WAITER, PooledMailbox, Post
