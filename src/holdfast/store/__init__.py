@@ -3,6 +3,7 @@
     contract          what every store promises
     memory            one table and one mutex, for one process
     sqlite            the embedded default, for any number of processes on one machine
+    postgres          a PostgreSQL server, for any number of hosts
     records           events as rows, and the keys of a grant, for every store on disk
     mutexes           the lock that a store holds during a call
     file_descriptors  whether descriptor numbers still refer to the files that we opened
@@ -12,7 +13,7 @@ The room imports the core only. A further store is one room here and one line in
 
 from __future__ import annotations
 
-from holdfast.core.root_errors import BadKeyError
+from holdfast.core.root_errors import BadKeyError, StoreError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,8 +27,9 @@ NEEDED_IN_CHILDREN = ["_socket", "encodings.ascii", "errno", "holdfast.store.sql
 
 
 def open_store(url: str, *, clock: Clock, is_dead: IsDead, end: float = float("inf")) -> Store:
-    """Open the store of a URL: `memory:` or `sqlite:///absolute/path/to/ledger.db`. Raises if that
-    takes beyond `end`, a time of `time.monotonic()`."""
+    """Open the store of a URL: `memory:`, `sqlite:///absolute/path/to/ledger.db`, or
+    `postgresql://host/database#repository`, which has the server's clock. Raises if that takes
+    beyond `end`, a time of `time.monotonic()`."""
     if url in ("memory:", "memory://"):
         from holdfast.store.memory import MemoryStore
 
@@ -36,8 +38,21 @@ def open_store(url: str, *, clock: Clock, is_dead: IsDead, end: float = float("i
         from holdfast.store.sqlite.sqlite_store import SqliteStore
 
         return SqliteStore(url[len("sqlite://") :], clock=clock, is_dead=is_dead, end=end)
+    if url.startswith(("postgresql://", "postgres://")):
+        return _open_on_server(url, is_dead, end)
     raise BadKeyError(
         f"{url!r} does not name a store",
-        hint="use memory: or sqlite:///absolute/path/to/ledger.db",
+        hint="use sqlite:///absolute/path/to/ledger.db, postgresql://host/database, or memory:",
         url=url,
     )
+
+
+def _open_on_server(url: str, is_dead: IsDead, end: float) -> Store:
+    try:
+        from holdfast.store.postgres.server_store import PostgresStore
+    except ImportError as error:
+        raise StoreError(
+            f"a ledger on a server needs the package psycopg: {error}",
+            hint="install it: pip install 'holdfast[postgres]'",
+        ) from error
+    return PostgresStore(url, is_dead=is_dead, end=end)

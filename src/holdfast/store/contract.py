@@ -48,7 +48,7 @@ class Store(Protocol):
 
     @property
     def url(self) -> str:
-        """The name under which the same store can be opened again."""
+        """The name under which the same store can be opened again, without a password."""
 
     def transact(self, decide: Callable[[View], Decision[T]], *, deadline: float) -> T:
         """Decide on the current state, commit the decision, and wake the waiters that it names.

@@ -33,7 +33,12 @@ def event_of(row: Sequence[Any]) -> Event:
     )
 
 
-def build_or_fail(row: Sequence[Any] | None, build: Callable[[Event], T], path: str) -> T:
+def build_or_fail(
+    row: Sequence[Any] | None,
+    build: Callable[[Event], T],
+    path: str,
+    mend: str = "restore a backup or move the file away",
+) -> T:
     """The content of an event. An unreadable one is damage, and never means "not locked"."""
     try:
         if row is None:
@@ -44,7 +49,7 @@ def build_or_fail(row: Sequence[Any] | None, build: Callable[[Event], T], path: 
 
         raise StoreCorruptError(
             f"{path} has a record that cannot be read: {error}",
-            hint="stop the agents, then restore a backup or move the file away",
+            hint=f"stop the agents, then {mend}",
             path=path,
         ) from error
 

@@ -1,0 +1,164 @@
+"""What the errors of the server and of the network mean for a person: one sentence, and what to do.
+
+A connection that fails has no error code, only the server's sentence; so the sentences that people
+meet are recognised by their words, and any other is shown as it is.
+"""
+
+from __future__ import annotations
+
+from psycopg import Error, conninfo
+
+from holdfast.core.errors import StoreFullError, StoreReadonlyError
+from holdfast.core.root_errors import BadKeyError, StoreBusyError, StoreError
+
+#: Errors that a moment's patience may end: the server is starting, stopping, or full.
+PASSING = frozenset(("57P01", "57P02", "57P03", "53300", "08000", "08001", "08003", "08006"))
+
+_AWAY_HINT = (
+    "start the server or mend the network, then repeat the command; "
+    "holdfast store check says what is wrong"
+)
+
+
+class ServerAwayError(StoreError):
+    """The server did not answer in time. Whether the last decision was committed is not known."""
+
+
+def split(url: str) -> tuple[str, str]:
+    """The URL for the driver, and the name of the repository. Raises BadKeyError."""
+    address, mark, name = url.partition("#")
+    if not mark or not name.strip():
+        raise BadKeyError(
+            f"{shown(url)} does not name a repository in the database",
+            hint="add its name after a #: postgresql://host/database#name",
+        )
+    from urllib.parse import unquote
+
+    try:
+        conninfo.conninfo_to_dict(address)
+    except Error as error:
+        raise BadKeyError(
+            f"{shown(url)} is not the URL of a server: {one_line(error)}",
+            hint="write it as postgresql://user@host:5432/database",
+        ) from None
+    return address, unquote(name)
+
+
+def shown(url: str) -> str:
+    """The URL without its password."""
+    scheme, mark, rest = url.partition("://")
+    place, slash, path = rest.partition("/")
+    user, at, host = place.rpartition("@")
+    path, question, options = path.partition("?")
+    if "password" in options:
+        options, fragment_mark, fragment = options.partition("#")
+        kept = [
+            one for one in options.split("&") if not one.startswith(("password=", "sslpassword="))
+        ]
+        options = "&".join(kept) + fragment_mark + fragment
+        question = "?" if kept else ""
+    return f"{scheme}{mark}{user.partition(':')[0]}{at}{host}{slash}{path}{question}{options}"
+
+
+def one_line(error: BaseException) -> str:
+    """The first line of an error, without the words that every failed connection begins with."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = lines[0] if lines else type(error).__name__
+    for start in ("connection failed: ", "connection is bad: "):
+        text = text.removeprefix(start)
+    return text.rpartition("FATAL:")[2].strip() or text
+
+
+def is_passing(error: Error) -> bool:
+    """Whether a failed connection may succeed a moment later."""
+    if error.sqlstate is not None:
+        return error.sqlstate in PASSING
+    return _refused(error, "") is None
+
+
+def cannot_connect(error: Error, url: str) -> StoreError:
+    """The error for a connection that could not be made."""
+    place = shown(url)
+    return _refused(error, place) or away(place, one_line(error))
+
+
+def away(place: str, why: str) -> ServerAwayError:
+    """The error for a server that does not answer."""
+    return ServerAwayError(
+        f"the ledger's server cannot be reached: {why}", hint=_AWAY_HINT, path=place
+    )
+
+
+def _refused(error: Error, place: str) -> StoreError | None:
+    """The error if the server, or the driver, refused the connection for a reason that stays."""
+    text, said = str(error).lower(), one_line(error)
+    for words, message, hint in _REASONS:
+        if any(word in text for word in words):
+            return StoreError(message.format(place=place, said=said), hint=hint, path=place)
+    return None
+
+
+_REASONS = (
+    (
+        ("password authentication failed", "no password supplied", "sasl authentication failed"),
+        "{place}: the server refused the password: {said}",
+        "set the right one in PGPASSWORD, in the file of PGPASSFILE, or in HOLDFAST_STORE",
+    ),
+    (
+        ("pg_hba.conf", "authentication failed", "is not permitted to log in"),
+        "{place}: the server refused this user or this host: {said}",
+        "ask the owner of the server to let this user in (pg_hba.conf)",
+    ),
+    (
+        ("certificate", "ssl error", "root.crt", "server does not support ssl",
+         "ssl is not enabled", "ssl connection has been closed", "sslmode", "tlsv1"),
+        "{place}: the encrypted connection was not made: {said}",
+        "check sslmode and sslrootcert in the URL, and the server's certificate",
+    ),
+    (
+        ("could not translate host name", "name or service not known", "no address associated",
+         "nodename nor servname", "temporary failure in name resolution"),
+        "{place}: this host does not know the server's name: {said}",
+        "check the name of the host in the URL",
+    ),
+    (
+        ("no such database", "database \""),
+        "{place}: {said}",
+        "create the database, or correct its name in the URL",
+    ),
+    (
+        ("role \"", "user does not exist"),
+        "{place}: {said}",
+        "create the role, or correct the user in the URL",
+    ),
+    (
+        ("invalid connection option", "invalid integer value", "invalid uri", "invalid port",
+         "invalid sslmode", "invalid channel_binding"),
+        "{place}: an option of the URL is wrong: {said}",
+        "correct the URL: postgresql://user@host:5432/database",
+    ),
+)  # fmt: skip
+
+
+def of_statement(error: Error, url: str) -> StoreError:
+    """The error for a statement that the server refused."""
+    place, code, said = shown(url), error.sqlstate or "", one_line(error)
+    if code == "55P03":
+        return StoreBusyError(
+            f"another process is deciding, and holds the ledger {place}",
+            hint="try again; if it stays so, look in pg_stat_activity for the session that waits",
+            path=place,
+        )
+    if code in ("25006", "42501"):
+        return StoreReadonlyError(
+            f"{place} cannot be written: {said}",
+            hint="is it a standby, or does the role lack rights on the schema holdfast?",
+            path=place,
+        )
+    if code in ("53100", "53200"):
+        return StoreFullError(
+            f"{place}: the server has no room left: {said}",
+            hint="free some space on the server and try again; nothing was half done",
+            path=place,
+        )
+    return StoreError(f"{place}: {said}", hint="see the server's message above", path=place)

@@ -1,0 +1,280 @@
+"""One connection to the server: its deadlines, its transactions, and a lost answer.
+
+A session that fails in the middle of an exchange is closed and never used again: neither side knows
+where the other is. What it had not committed, the server rolls back. If the answer to a commit was
+lost, the next session asks the server what became of that transaction.
+"""
+
+from __future__ import annotations
+
+import os
+from time import monotonic
+
+import psycopg
+from psycopg import conninfo, waiting
+from psycopg.types.numeric import Int8Dumper
+
+from holdfast.core.root_errors import StoreError
+from holdfast.store.postgres import migrations, server_errors
+from holdfast.store.postgres.statements import ALL, Statements
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from psycopg.abc import PQGen
+
+    Row = tuple[Any, ...]
+    #: A statement's name and its values.
+    Write = tuple[str, Sequence[Any]]
+
+#: A process that is stopped in the middle of a decision keeps the others for so long.
+INSIDE_SECONDS = 5.0
+#: How much later than its deadline a call may end, because the server's answer travels.
+TRAVEL_SECONDS = 0.5
+#: How long a statement that is no decision may take, such as those of a close.
+SHORT_SECONDS = 2.0
+
+_DEFAULTS = {
+    "application_name": "holdfast", "client_encoding": "utf8", "keepalives_idle": "10",
+    "keepalives_interval": "5", "keepalives_count": "3",
+}  # fmt: skip
+
+
+class SessionLostError(Exception):
+    """The connection was lost. `transaction` is set if a commit may have happened."""
+
+    def __init__(self, why: str, transaction: str = "") -> None:
+        super().__init__(why)
+        self.transaction = transaction
+
+
+class _Connection(psycopg.Connection["Row"]):
+    """A connection whose every exchange ends at its deadline."""
+
+    deadline = float("inf")
+
+    def wait(self, gen: PQGen[Any], interval: float = 0.1, timeout: float | None = None) -> Any:
+        left = max(0.001, self.deadline - monotonic())
+        try:
+            return waiting.wait(gen, self.pgconn.socket, interval=interval, timeout=left)
+        except psycopg.Error as error:
+            if error.sqlstate is None and monotonic() >= self.deadline:
+                self.pgconn.finish()  # the exchange is not complete, so neither side can go on
+                raise TimeoutError("no answer in time") from error
+            raise
+        except BaseException:  # an interrupt: the same
+            self.pgconn.finish()
+            raise
+
+
+def connect(address: str, deadline: float) -> _Connection:
+    """A connection to the server. Raises psycopg's error."""
+    settings: dict[str, Any] = {**_DEFAULTS, **conninfo.conninfo_to_dict(address)}
+    left = max(1.0, deadline - monotonic())
+    settings["connect_timeout"] = min(int(settings.get("connect_timeout") or 10), round(left) or 1)
+    made = _Connection.connect(**settings, autocommit=True)
+    made.adapters.register_dumper(int, Int8Dumper)
+    made.deadline = deadline + TRAVEL_SECONDS
+    return made
+
+
+class ServerSession:
+    """A connection for one repository, of one process."""
+
+    __slots__ = (
+        "_cursor", "_in_transaction", "_sign", "_statements", "backend", "connection", "pid",
+        "repository", "url", "version",
+    )  # fmt: skip
+
+    def __init__(self, url: str, deadline: float) -> None:
+        """Raises StoreError, or psycopg's error if the connection was not made."""
+        address, name = server_errors.split(url)
+        self.url = url
+        self.pid = os.getpid()
+        self._in_transaction = False
+        self._sign = os.urandom(8).hex()
+        self.connection = connect(address, deadline)
+        try:
+            self._cursor = self.connection.cursor()
+            self.repository = self._prepare(name)
+            self._statements = Statements(self.repository)
+        except BaseException:
+            self.connection.close()
+            raise
+
+    def _prepare(self, name: str) -> int:
+        """Set the session up. The number of the repository."""
+        text = (
+            ALL["connect"]
+            .replace(":sign", f"'{self._sign}'")
+            .replace(":inside", _ms(INSIDE_SECONDS))
+        )
+        self.version, encoding, has_tables, self.backend = self._all(text)
+        place = server_errors.shown(self.url)
+        if encoding != "UTF8":
+            raise StoreError(
+                f"the database of {place} has the encoding {encoding}, and paths need UTF8",
+                hint="create the database with: createdb --encoding=UTF8 --template=template0",
+                path=place,
+            )
+        found = self._format() if has_tables else 0
+        if found < migrations.FORMAT:
+            migrations.migrate(self.connection, place)
+        else:
+            migrations.refuse_other_format(found, place)
+        row = self._cursor.execute(ALL["find"], (name,)).fetchone()
+        if row is None:
+            self._cursor.execute(ALL["begin_repository"], (name,))
+            row = self._cursor.execute(ALL["find"], (name,)).fetchone()
+        assert row is not None
+        return int(row[0])
+
+    def _format(self) -> int:
+        row = self._cursor.execute(ALL["format"]).fetchone()
+        return int(row[0] or 0) if row else 0
+
+    def _all(self, text: str) -> Row:
+        """The last row of several statements that travel together."""
+        self._cursor.execute(text.encode(), prepare=False)
+        while self._cursor.nextset():
+            pass
+        row = self._cursor.fetchone()
+        assert row is not None
+        return row
+
+    # Transactions
+
+    def enter(self, deadline: float, inside_seconds: float = INSIDE_SECONDS) -> Row:
+        """Begin to decide: nobody else decides for this repository until `leave` or `commit`. The
+        name of the transaction and the head of the ledger."""
+        self.connection.deadline = deadline + TRAVEL_SECONDS
+        wait = _ms(max(0.001, deadline - monotonic()))
+        text = self._statements["enter"].replace(":wait", wait)
+        return self._begin(text.replace(":inside", _ms(inside_seconds)))
+
+    def read(self, deadline: float) -> Row:
+        """Begin to read one state of the ledger, beside those who decide."""
+        self.connection.deadline = deadline + TRAVEL_SECONDS
+        return self._begin(self._statements["read"])
+
+    def _begin(self, text: str) -> Row:
+        self._in_transaction = True
+        try:
+            row = self._all(text)
+        except psycopg.Error as error:
+            failed = self._failed(error)
+            self.roll_back()
+            raise failed from error
+        except TimeoutError as error:
+            raise SessionLostError("no answer in time") from error
+        if row[-2] != self._sign:
+            self.roll_back()
+            raise StoreError(
+                f"{server_errors.shown(self.url)} is behind a pooler that gives each transaction "
+                "another session",
+                hint="set the pooler to session mode (pool_mode = session), or connect directly",
+            )
+        return row
+
+    def ask(self, name: str, values: Sequence[Any] = ()) -> list[Row]:
+        """The rows of a statement."""
+        try:
+            cursor = self._cursor.execute(self._statements[name].encode(), values)
+            return cursor.fetchall() if cursor.description else []
+        except psycopg.Error as error:
+            raise self._failed(error) from error
+        except TimeoutError as error:
+            raise SessionLostError("no answer in time") from error
+
+    def commit(self, writes: Iterable[Write], transaction: str) -> None:
+        """Write, and commit: all of it in one exchange."""
+        try:
+            with self.connection.pipeline():
+                for name, values in writes:
+                    self._cursor.execute(self._statements[name].encode(), values)
+                self._cursor.execute("commit")
+        except psycopg.Error as error:
+            raise self._failed(error, transaction) from error
+        except TimeoutError as error:
+            raise SessionLostError("no answer in time", transaction) from error
+        self._in_transaction = False
+
+    def write(self, writes: Iterable[Write]) -> int:
+        """Write without committing. How many rows the first statement changed."""
+        changed = 0
+        try:
+            for number, (name, values) in enumerate(writes):
+                self._cursor.execute(self._statements[name].encode(), values)
+                changed = changed if number else self._cursor.rowcount
+        except psycopg.Error as error:
+            raise self._failed(error) from error
+        return changed
+
+    def roll_back(self) -> None:
+        """End a transaction without any effect. Raises only SessionLostError."""
+        if not self._in_transaction:
+            return
+        self._in_transaction = False
+        if self.is_lost:
+            return
+        try:
+            self._cursor.execute("rollback")
+        except psycopg.Error as error:
+            raise SessionLostError(server_errors.one_line(error)) from error
+        except TimeoutError as error:
+            raise SessionLostError("no answer in time") from error
+
+    def fate_of(self, transaction: str, deadline: float) -> str:
+        """What became of a transaction: committed, aborted, in progress, or nothing if the server
+        has forgotten it."""
+        self.connection.deadline = deadline + TRAVEL_SECONDS
+        return str(self.ask("fate_of", (transaction,))[0][0] or "")
+
+    def short(self, name: str, values: Sequence[Any]) -> None:
+        """A statement of its own, which no decision depends on."""
+        self.connection.deadline = monotonic() + SHORT_SECONDS
+        self.ask(name, values)
+
+    # Its end
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it cannot be used any more."""
+        return bool(self.connection.closed)
+
+    def _failed(self, error: psycopg.Error, transaction: str = "") -> Exception:
+        """The error to raise for psycopg's. A lost connection is closed on our side, too."""
+        if self.is_lost or self.connection.broken or (error.sqlstate or "")[:2] in ("57", "08"):
+            self.connection.close()
+            return SessionLostError(server_errors.one_line(error), transaction)
+        if error.sqlstate == "25P03":  # the server ended a transaction that took too long
+            self.connection.close()
+            return SessionLostError("this process was stopped for too long")
+        return server_errors.of_statement(error, self.url)
+
+    def close(self) -> None:
+        """Close the connection, unless it is the parent's."""
+        if self.pid == os.getpid():
+            self.connection.close()
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: give the connection up without a word to the server. Its number leads
+        nowhere from now on, so whatever the driver still writes cannot reach the parent's."""
+        lead_nowhere(self.connection)
+
+
+def lead_nowhere(connection: psycopg.Connection[Any]) -> None:
+    """Replace the descriptor of a connection, in a child that must not use it."""
+    try:
+        number = connection.pgconn.socket
+        nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        os.dup2(nothing, number, inheritable=False)
+        os.close(nothing)
+    except (psycopg.Error, OSError):  # it was closed already
+        pass
+
+
+def _ms(seconds: float) -> str:
+    return f"'{max(1, round(seconds * 1000))}ms'"

@@ -1,0 +1,486 @@
+"""The store on a PostgreSQL server.
+
+Decisions for one repository follow each other: each takes the repository's advisory lock for its
+transaction, and the server hands that lock on in the order of arrival. Events and state change in
+that one transaction, and its commit is durable. Decisions for different repositories do not meet.
+
+The server's clock is the clock of the ledger; no clock of a host is read for a lease. Without an
+answer a call goes on until its deadline: it connects again, and decides again, unless the server
+says that the decision was committed.
+"""
+
+from __future__ import annotations
+
+from time import monotonic, sleep
+
+import psycopg
+
+from holdfast.core.draft import reach
+from holdfast.core.ledger_time import Anchor, Reading, ledger_time
+from holdfast.core.model import SECOND
+from holdfast.core.root_errors import StoreBusyError, StoreError
+from holdfast.store.mutexes import Mutex, forked
+from holdfast.store.postgres import server_errors
+from holdfast.store.postgres.listener import FOLLOWERS, WAITER_SECONDS, Listener
+from holdfast.store.postgres.server_forks import watch
+from holdfast.store.postgres.server_rows import ServerRows
+from holdfast.store.postgres.server_sections import ServerFence, ServerSnapshot
+from holdfast.store.postgres.server_session import INSIDE_SECONDS, ServerSession, SessionLostError
+from holdfast.store.postgres.server_view import ServerView
+from holdfast.store.records import build_or_fail
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any, TypeVar
+
+    from holdfast.core.ledger_time import Clock
+    from holdfast.core.model import Decision, Event, Grant
+    from holdfast.core.view import View
+    from holdfast.store.contract import IsDead
+    from holdfast.store.postgres.listener import Mailbox
+
+    T = TypeVar("T")
+    Row = tuple[Any, ...]
+
+#: A lease without a ttl lasts so long, unless it is renewed.
+LEASE_SECONDS = 120
+OPEN_SECONDS = 10.0
+EVENTS_AT_ONCE = 500
+FALLBACK_SECONDS = 1.0
+#: The shortest time between two hints to waiters that they may try again.
+HINT_SECONDS = 1.0
+#: The pauses between attempts to reach the server.
+FIRST_PAUSE_SECONDS = 0.05
+LAST_PAUSE_SECONDS = 0.5
+
+
+class PostgresStore:
+    """The store. It is thread-safe; a forked child gets its own connection."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        is_dead: IsDead,
+        clock: Clock | None = None,
+        end: float = float("inf"),
+        lease_seconds: float | None = LEASE_SECONDS,
+    ) -> None:
+        """With a `clock`, which only tests and simulators have, that clock replaces the server's.
+        Raises if opening takes beyond `end`, a time of `time.monotonic()`."""
+        server_errors.split(url)
+        self.url = server_errors.shown(url)
+        self.lease = None if lease_seconds is None else round(lease_seconds * SECOND)
+        self._address = url
+        self._clock = clock
+        self._is_dead = is_dead
+        self.mutex = Mutex()
+        self.in_fence = False
+        self._closed = False
+        self._session: ServerSession | None = None
+        self._listener: Listener | None = None
+        self._anchor: Anchor | None = None
+        self._head = -1
+        self._hinted = 0.0
+        self._bodies: dict[int, Grant] = {}
+        self._fresh: dict[str, Grant] = {}
+        self._view = ServerView(self._ask, self.url, self._bodies, self._fresh, is_dead, self.lease)
+        watch(self)
+        self._connected(min(monotonic() + OPEN_SECONDS, end))
+
+    # The connection
+
+    def _ask(self, name: str, values: Sequence[Any] = ()) -> list[Row]:
+        assert self._session is not None
+        return self._session.ask(name, values)
+
+    def _connected(self, deadline: float) -> ServerSession:
+        """The session, or a new one if there is none or the last was lost. Inside the mutex."""
+        session = self._session
+        if session is not None and not session.is_lost:
+            return session
+        self._forget()
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                session = self._session = ServerSession(self._address, deadline)
+                return session
+            except psycopg.Error as error:
+                left = deadline - monotonic()
+                if not server_errors.is_passing(error) or left <= pause:
+                    raise server_errors.cannot_connect(error, self._address) from error
+            except (TimeoutError, SessionLostError) as error:
+                if deadline - monotonic() <= pause:
+                    raise server_errors.away(self.url, str(error)) from error
+            sleep(pause)
+            pause = min(2 * pause, LAST_PAUSE_SECONDS)
+
+    def _forget(self) -> None:
+        """Drop the caches: what they have may never have been committed."""
+        self._head = -1
+        self._anchor = None
+        self._bodies.clear()
+        self._fresh.clear()
+        self._view.forget()
+
+    def close(self) -> None:
+        """Release all resources, after the calls of other threads."""
+        if self._closed:
+            return
+        self.refuse_twice()
+        mutex = self.mutex
+        self._closed = True
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.close()
+        if mutex.acquire(timeout=OPEN_SECONDS):  # else a thread still uses the connection
+            try:
+                if self._session is not None:
+                    self._session.close()
+            finally:
+                mutex.release()
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: its first call opens a new connection."""
+        self.mutex = Mutex()
+        self.in_fence = False
+        if self._session is not None:
+            self._session.leave_to_parent()
+        if self._listener is not None:
+            self._listener.leave_to_parent()
+        self._session = self._listener = None
+        self._forget()
+
+    # Inside
+
+    def lock(self, deadline: float) -> Mutex:
+        """Take the mutex."""
+        self.refuse_twice()
+        mutex = self.mutex
+        if not mutex.acquire(False) and not mutex.acquire(timeout=max(0.0, deadline - monotonic())):
+            raise StoreBusyError(
+                "the ledger is in use by another thread of this process",
+                hint="give more time, or look for a thread that is stuck in a fenced section",
+            )
+        if self._closed:
+            mutex.release()
+            raise StoreError("this store is closed", hint="open it again")
+        return mutex
+
+    def refuse_twice(self) -> None:
+        """Raise if this thread is inside already: it would wait for itself."""
+        if self.mutex._is_owned():
+            raise StoreBusyError(
+                "the ledger cannot be used from within a fenced section",
+                hint="do one rename inside the section, and everything else outside",
+            )
+
+    def begin_deciding(self, deadline: float, inside_seconds: float = INSIDE_SECONDS) -> ServerView:
+        """The current state, while nobody else decides."""
+        return self._look(self._begun(deadline, inside_seconds)[1])
+
+    def begin_reading(self, deadline: float) -> ServerView:
+        """The current state, beside those who decide."""
+        return self._look(self._begun(deadline, 0)[1])
+
+    def _begun(self, deadline: float, inside_seconds: float) -> tuple[ServerSession, Row]:
+        while True:
+            session = self._connected(deadline)
+            try:
+                row = (
+                    session.enter(deadline, inside_seconds)
+                    if inside_seconds
+                    else session.read(deadline)
+                )
+            except SessionLostError as lost:
+                if monotonic() >= deadline:
+                    raise server_errors.away(self.url, str(lost)) from lost
+                continue
+            if row[-1] is not None:
+                session.roll_back()
+                raise StoreError(
+                    f"the ledger {self.url} was moved to {row[-1]}",
+                    hint=f"use that one: HOLDFAST_STORE={row[-1]}",
+                    path=self.url,
+                )
+            return session, row
+
+    def end_reading(self, error: BaseException | None) -> None:
+        """End what `begin_reading` or `begin_deciding` began, without any effect."""
+        session = self._session
+        if session is None:
+            return
+        try:
+            session.roll_back()
+        except SessionLostError:
+            pass  # the server rolls it back by itself
+        if isinstance(error, SessionLostError):
+            raise server_errors.away(self.url, str(error)) from error
+
+    def end_fence(self) -> None:
+        """End a fenced section. Raises SessionLostError if the server ended it before."""
+        if self._session is None or self._session.is_lost:
+            raise SessionLostError("the connection was lost")
+        self._session.roll_back()
+
+    def fence_broke(self, lost: SessionLostError) -> StoreError:
+        """The error for a section that the server ended before its process did."""
+        return StoreError(
+            f"the server ended this fenced section before the process did: {lost}",
+            hint="another holder may have the files since: verify the grant, and read them again",
+            path=self.url,
+        )
+
+    def _look(self, row: Row) -> ServerView:
+        """The state at the beginning of a transaction."""
+        view = self._view
+        view.begin()
+        _, view.head, last_at, view.last_token, grace_ends_at, server_now, *_ = row
+        if view.head != self._head:
+            self._fresh.clear()  # another process has decided since
+        self._set_time(view, last_at, server_now)
+        view.has_tickets = grace_ends_at is not None
+        view.grace_over = grace_ends_at is not None and view.now >= grace_ends_at
+        return view
+
+    def _set_time(self, view: ServerView, last_at: int, server_now: int) -> None:
+        self._new_anchor: Anchor | None = None
+        if self._clock is None:
+            view.wall = server_now
+            view.now, view.slept = max(server_now, last_at), 0
+            return
+        reading: Reading = self._clock.read()
+        view.wall = reading.wall
+        if self._anchor is None:
+            self._anchor = self._stored_anchor()
+        view.now, view.slept, self._new_anchor = ledger_time(self._anchor, reading, last_at)
+        if self._new_anchor is not None:  # another process may have stored a newer one already
+            self._anchor = self._stored_anchor()
+            view.now, view.slept, self._new_anchor = ledger_time(self._anchor, reading, last_at)
+
+    def _stored_anchor(self) -> Anchor | None:
+        rows = self._ask("anchor")
+        if not rows or rows[0][0] is None:
+            return None
+        boot, uptime, ledger, slept, asleep = rows[0]
+        return Anchor(boot=boot, uptime=uptime, ledger=ledger, slept=slept, asleep=asleep)
+
+    # Deciding
+
+    def transact(self, decide: Callable[[View], Decision[T]], *, deadline: float) -> T:
+        """Decide on the current state, commit the decision, and wake the waiters that it names."""
+        mutex = self.lock(deadline)
+        try:
+            return self._transact(decide, deadline)
+        except BaseException as error:
+            if mutex is not self.mutex and isinstance(error, Exception):
+                raise forked(error) from error
+            raise
+        finally:
+            if mutex is self.mutex:
+                mutex.release()
+
+    def _transact(self, decide: Callable[[View], Decision[T]], deadline: float) -> T:
+        mutex = self.mutex
+        while True:
+            decision: Decision[T] | None = None
+            session, row = self._begun(deadline, INSIDE_SECONDS)
+            try:
+                view = self._look(row)
+                decision = decide(view)
+                rows = ServerRows(self._ask, self._bodies, self._fresh)
+                if self._new_anchor is not None:
+                    rows.put_anchor(self._new_anchor)
+                if decision.events:
+                    rows.write(view, decision.events)
+                    if row[6]:
+                        rows.wake((f"{FOLLOWERS}{session.repository}.",))
+                rows.wake(decision.wake)
+                if decision.hint:
+                    rows.wake(self._to_hint(decision.hint))
+                if not rows.writes:
+                    session.roll_back()
+                    return decision.outcome
+                session.commit(rows.writes, row[0])
+            except SessionLostError as lost:
+                if mutex is not self.mutex:
+                    raise  # a forked child
+                self._forget()
+                if (
+                    decision is not None
+                    and lost.transaction
+                    and self._was_committed(lost.transaction, deadline)
+                ):
+                    return decision.outcome
+                if monotonic() >= deadline:
+                    raise server_errors.away(self.url, str(lost)) from lost
+                continue
+            except BaseException:
+                if mutex is self.mutex:
+                    self._forget()
+                    try:
+                        session.roll_back()
+                    except SessionLostError:
+                        pass  # the server rolls it back by itself
+                raise
+            if self._new_anchor is not None:
+                self._anchor = self._new_anchor
+            self._head = view.head + len(decision.events) if _counts(decision.events) else -1
+            return decision.outcome
+
+    def _was_committed(self, transaction: str, deadline: float) -> bool:
+        """What became of a decision whose answer was lost. Raises if nobody can say in time."""
+        while True:
+            session = self._connected(deadline)
+            try:
+                fate = session.fate_of(transaction, deadline)
+            except SessionLostError as lost:
+                if monotonic() >= deadline:
+                    raise server_errors.away(self.url, str(lost)) from lost
+                continue
+            if fate in ("committed", "aborted"):
+                return fate == "committed"
+            if fate != "in progress" or monotonic() >= deadline:
+                raise server_errors.away(
+                    self.url, "the connection was lost during a commit, whose result is not known"
+                )
+            sleep(FIRST_PAUSE_SECONDS)
+
+    def _to_hint(self, keys: tuple[str, ...]) -> tuple[str, ...]:
+        """The first waiter that may try again, unless it got a hint a moment ago."""
+        now = monotonic()
+        if now - self._hinted < HINT_SECONDS:
+            return ()
+        self._hinted = now
+        return tuple(self._view.first_address(*reach(keys)))
+
+    # The rest of the contract
+
+    def fenced(self, grant_id: str, token: int, *, deadline: float) -> ServerFence:
+        """A short section in which no lock changes hands; it requires a current token."""
+        return ServerFence(self, grant_id, token, deadline)
+
+    def view(self, *, deadline: float) -> ServerSnapshot:
+        """The current state, for reading. Other processes may write meanwhile."""
+        return ServerSnapshot(self, deadline)
+
+    def events(self, after: int = 0, limit: int | None = None) -> Iterator[Event]:
+        """The history, oldest first."""
+        left = limit
+        while left is None or left > 0:
+            count = EVENTS_AT_ONCE if left is None else min(left, EVENTS_AT_ONCE)
+            some = self._read_events(after, count)
+            yield from some
+            if len(some) < count:
+                return
+            after = some[-1].seq
+            left = None if left is None else left - len(some)
+
+    def _read_events(self, after: int, count: int) -> list[Event]:
+        with self.view(deadline=monotonic() + OPEN_SECONDS):
+            rows = self._ask("history", (after, count))
+        hint = "restore a backup of the database"
+        return [build_or_fail(row, lambda event: event, self.url, hint) for row in rows]
+
+    def wait(self, after: int, timeout: float) -> int:
+        """Wait until there is an event after this one, for at most `timeout` seconds."""
+        head = self._current_head()
+        if head > after or timeout <= 0:
+            return head
+        end = monotonic() + timeout
+        listener = self._listening(end)
+        mailbox = listener.follower()
+        try:
+            self._short("follow", (listener.channel, WAITER_SECONDS))
+            while (head := self._current_head()) <= after and (left := end - monotonic()) > 0:
+                mailbox.wait(min(left, FALLBACK_SECONDS))
+        finally:
+            if listener.follow_no_more(mailbox) and listener is self._listener:
+                self._short("follow_no_more", (listener.channel,))
+        return head
+
+    def _current_head(self) -> int:
+        with self.view(deadline=monotonic() + OPEN_SECONDS) as view:
+            return view.head
+
+    def waiter(self) -> Mailbox:
+        """A waiter that a decision can wake."""
+        mailbox, is_new = self._listening(monotonic() + OPEN_SECONDS).mailbox()
+        if is_new:
+            self._short("wait", (mailbox.address, WAITER_SECONDS))
+        return mailbox
+
+    def _listening(self, deadline: float) -> Listener:
+        mutex = self.lock(deadline)
+        try:
+            listener = self._listener
+            if listener is None:
+                session = self._connected(deadline)
+                listener = self._listener = Listener(self._address, session.repository, self._hint)
+                listener.start(max(0.0, deadline - monotonic()))
+            return listener
+        finally:
+            if mutex is self.mutex:
+                mutex.release()
+
+    def _short(self, name: str, values: Sequence[Any]) -> None:
+        """Write something that is only a hint; without the server it stays undone."""
+        mutex = self.lock(monotonic() + OPEN_SECONDS)
+        try:
+            self._connected(monotonic() + OPEN_SECONDS).short(name, values)
+        except SessionLostError:
+            pass
+        finally:
+            if mutex is self.mutex:
+                mutex.release()
+
+    def _hint(self, name: str, address: str) -> None:
+        """The same, but only if there is a session that no other thread uses."""
+        mutex = self.mutex
+        if not mutex._is_owned() and mutex.acquire(False):
+            try:
+                if self._session is not None and not self._session.is_lost:
+                    self._session.short(name, (address,))
+            except SessionLostError:
+                pass
+            finally:
+                mutex.release()
+
+    def trim(self, before: int) -> int:
+        """Delete history before an event, without changing the state."""
+        deadline = monotonic() + OPEN_SECONDS
+        mutex = self.lock(deadline)
+        try:
+            session, row = self._begun(deadline, INSIDE_SECONDS)
+            try:
+                gone = session.write([("trim_events", (before,))])
+                rest = [("trim_repeats", (before,)), ("trim_lost", (before,))]
+                session.commit(rest, row[0])
+                return gone
+            except SessionLostError as lost:
+                raise server_errors.away(self.url, str(lost)) from lost
+            except BaseException:
+                self.end_reading(None)
+                raise
+        finally:
+            if mutex is self.mutex:
+                mutex.release()
+
+    def sweep(self) -> int:
+        """Remove the rows of waiters and followers that ended long ago. Returns how many."""
+        deadline = monotonic() + OPEN_SECONDS
+        mutex = self.lock(deadline)
+        try:
+            session = self._connected(deadline)
+            return sum(
+                session.write([(name, ())]) for name in ("forget_waiters", "forget_followers")
+            )
+        finally:
+            if mutex is self.mutex:
+                mutex.release()
+
+
+def _counts(history: tuple[Event, ...]) -> bool:
+    """Whether each of these events got a number of its own."""
+    return not any(event.once for event in history)

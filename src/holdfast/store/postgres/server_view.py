@@ -1,0 +1,251 @@
+"""The state of a ledger on a server at one moment, read from its indexes."""
+
+from __future__ import annotations
+
+from holdfast.core import codec
+from holdfast.core.draft import in_order
+from holdfast.core.events import ending
+from holdfast.core.keys import below as inside_of
+from holdfast.core.model import AGENT
+from holdfast.store.postgres.listener import WAITER, WAITER_SECONDS
+from holdfast.store.records import build_or_fail, remember, without_resources
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
+
+    from holdfast.core.model import Ending, Event, Grant, Ticket
+    from holdfast.store.contract import IsDead
+
+    Ask = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
+    Ranges = list[tuple[str, str]]
+
+#: How many rows are read at first, and in later pages of a long result.
+ROWS_AT_ONCE = 40
+ROWS_OF_MANY = 2000
+#: How many tickets are read at once; a rule usually stops at the first that can start.
+TICKETS_AT_ONCE = 8
+#: Greater than every id, and than every key.
+LAST = "\U0010ffff"
+
+
+class ServerView:
+    """The store sets `now` and the like at the start of each transaction."""
+
+    __slots__ = (
+        "_ask", "_bodies", "_fresh", "_place", "_tickets", "_wanted", "dead", "grace_over",
+        "has_tickets", "head", "last_token", "lease", "now", "slept", "wall",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        ask: Ask,
+        place: str,
+        bodies: dict[int, Grant],
+        fresh: dict[str, Grant],
+        is_dead: IsDead,
+        lease: int | None,
+    ) -> None:
+        """`bodies` are grants as they began, by event; `fresh` are grants as they are now."""
+        self._ask = ask
+        self._place = place
+        self._bodies = bodies
+        self._fresh = fresh
+        self._tickets: dict[int, Ticket] = {}
+        #: The queries of this transaction for tickets, by identity, and their results.
+        self._wanted: dict[int, tuple[object, object, list[tuple[int, int, int, bool]]]] = {}
+        self.dead = is_dead
+        self.lease = lease
+        self.now = self.slept = self.wall = self.head = self.last_token = 0
+        self.has_tickets = self.grace_over = False
+
+    def begin(self) -> None:
+        """Forget what belongs to an earlier transaction."""
+        self._wanted.clear()
+
+    def forget(self) -> None:
+        """Forget what may never have been committed."""
+        self._tickets.clear()
+        self._wanted.clear()
+
+    def gave_up(self, address: str) -> bool:
+        if not address.startswith(WAITER):
+            return False
+        return not self._ask("has_waiter", (address, WAITER_SECONDS))[0][0]
+
+    # Grants
+
+    def grant(self, id: str) -> Grant | Ending | None:
+        fresh = self._fresh.get(id)
+        if fresh is not None:
+            return fresh
+        rows = self._ask("grant", (f"grant:{id}", id))
+        if rows:
+            return self._grants(rows)[0]
+        lost = self._ask("lost", (id,))
+        return self._built(lost[0], ending) if lost else None
+
+    def _grants(self, rows: list[tuple[Any, ...]]) -> list[Grant]:
+        """The grants of rows (event, end, end of rest, sleep), in their order."""
+        bodies: dict[int, Grant] = {}
+        for seq, *_ in rows:
+            if (known := self._bodies.get(seq)) is not None:
+                bodies[seq] = known
+        missing = [row[0] for row in rows if row[0] not in bodies]
+        if missing:
+            found = {row[0]: row for row in self._ask("some_events", (missing,))}
+            for seq in missing:
+                bodies[seq] = self._built(found.get(seq), codec.grant_of)
+                remember(self._bodies, seq, bodies[seq])
+        return [
+            bodies[seq].extended(expires_at=expires_at, idle_at=idle_at, slept=slept)
+            for seq, expires_at, idle_at, slept in rows
+        ]
+
+    def _built(self, row: tuple[Any, ...] | None, build: Callable[[Event], Any]) -> Any:
+        return build_or_fail(row, build, self._place, "restore a backup of the database")
+
+    def scopes(self, at: list[str], below: Ranges) -> Iterator[tuple[str, str, str]]:
+        found = self._some(at, below)
+        return iter(found) if found is not None else self._one_by_one(at, below)
+
+    def is_free(self, at: list[str], below: Ranges) -> bool:
+        return self._some(at, below) == []
+
+    def _some(self, at: list[str], below: Ranges) -> list[tuple[str, str, str]] | None:
+        """All rows there, in order; None if there are many."""
+        low, high = _ends(without_resources(below))
+        most = ROWS_AT_ONCE
+        found = self._ask("held", (at, most, low, high, most, most))
+        if len(found) >= most:
+            return None
+        if at and _is_inode(at[-1]):
+            found += self._ask("held_by_inode", ([key for key in at if _is_inode(key)],))
+        return sorted(set(found), key=_place) if len(found) > 1 else found
+
+    def _one_by_one(self, at: list[str], below: Ranges) -> Iterator[tuple[str, str, str]]:
+        """All rows, in order and page by page."""
+        exactly, folders = in_order(at, below)
+        ranges = [ends for folder in folders for ends in without_resources([_range(folder)])]
+        for low, high in sorted([*((key, "") for key in exactly), *ranges]):
+            if high or not _is_inode(low):
+                yield from self._pages(low, high)
+            else:
+                yield from sorted(self._ask("held_by_inode", ([low],)), key=_place)
+
+    def _pages(self, low: str, high: str) -> Iterator[tuple[str, str, str]]:
+        # The text after a key, for texts without the character 0, is the key with 1 behind it.
+        last, end = ((low, LAST), high) if high else ((low, ""), f"{low}\x01")
+        count = ROWS_AT_ONCE  # few are enough for a refusal
+        while True:
+            found = self._ask("held_next", (*last, end, count))
+            yield from found
+            if len(found) < count:
+                return
+            last = found[-1][0], found[-1][2]
+            count = ROWS_OF_MANY
+
+    def count(self, at: list[str], below: Ranges, *, writes: bool, most: int) -> int:
+        low, high = _ends(without_resources(below))
+        values = (at, not writes, low, high, not writes, most, most)
+        return int(self._ask("count_held", values)[0][0])
+
+    def held_by(self, holder_key: str) -> list[Grant]:
+        if holder_key.startswith(AGENT):
+            key = f"grant:{holder_key}"
+            return self._grants(self._ask("grants_of_agents", (key, f"{key}\x01")))
+        return self._grants(self._ask("grants_of", (holder_key,)))
+
+    def held_within(self, start: str) -> list[Grant]:
+        ends = (f"grant:{start}", f"grant:{start}{LAST}")
+        return self._grants(self._ask("grants_of_agents", ends))
+
+    def some_grants(self, after: int, count: int) -> list[tuple[int, str]]:
+        return self._ask("some_grants", (after, count))
+
+    def grants(self) -> list[Grant]:
+        return sorted(self._grants(self._ask("all_grants", ())), key=lambda grant: grant.token)
+
+    # Notes
+
+    def note(self, name: str) -> Event | None:
+        rows = self._ask("note", (name,))
+        return self._built(rows[0], lambda event: event) if rows else None
+
+    def notes(self, start: str) -> list[Event]:
+        rows = self._ask("notes", (start, f"{start}{LAST}"))
+        return [self._built(row, lambda event: event) for row in rows]
+
+    # Tickets
+
+    def _some_tickets(self, rows: list[tuple[int, bool]]) -> list[Ticket]:
+        """The tickets of rows (event, whether reserved), in their order."""
+        bodies = {seq: self._tickets[seq] for seq, _ in rows if seq in self._tickets}
+        missing = [seq for seq, _ in rows if seq not in bodies]
+        if missing:
+            found = {row[0]: row for row in self._ask("some_events", (missing,))}
+            for seq in missing:
+                bodies[seq] = self._built(found.get(seq), codec.ticket_of)
+                remember(self._tickets, seq, bodies[seq])
+        return [bodies[seq].as_reserved() if reserved else bodies[seq] for seq, reserved in rows]
+
+    def ticket(self, id: str) -> Ticket | None:
+        if not self.has_tickets:
+            return None
+        rows = self._ask("ticket", (id,))
+        return self._some_tickets([(rows[0][0], rows[0][1])])[0] if rows else None
+
+    def tickets(self, at: list[str], below: Ranges) -> Iterator[Ticket]:
+        wanting = self._wanting(at, below)
+        for begin in range(0, len(wanting), TICKETS_AT_ONCE):
+            some = wanting[begin : begin + TICKETS_AT_ONCE]
+            yield from self._some_tickets([(seq, reserved) for _, seq, _, reserved in some])
+
+    def ripe(self, at: list[str], below: Ranges) -> list[Ticket]:
+        now = self.now
+        rows = self._wanting(at, below)
+        return self._some_tickets([(seq, held) for _, seq, ripe, held in rows if ripe <= now])
+
+    def _wanting(self, at: list[str], below: Ranges) -> list[tuple[int, int, int, bool]]:
+        """(rank, event, end of patience, whether reserved) of the tickets that overlap there."""
+        if not self.has_tickets:
+            return []
+        known = self._wanted.get(id(at))
+        if known is not None and known[0] is at and known[1] is below:
+            return known[2]
+        low, high = _ends(below)
+        found = self._ask("wanting", (at, low, high))
+        self._wanted[id(at)] = (at, below, found)
+        return found
+
+    def first_address(self, at: list[str], below: Ranges) -> list[str]:
+        """The address of the first waiter for keys there."""
+        rows = [(seq, reserved) for _, seq, _, reserved in self._wanting(at, below)[:1]]
+        return [one.request.wake for one in self._some_tickets(rows) if one.request.wake]
+
+    def waiting(self, holder_key: str) -> list[Ticket]:
+        if not self.has_tickets:
+            return []
+        return self._some_tickets(self._ask("waiting", (holder_key,)))
+
+    def queue(self) -> list[Ticket]:
+        return self._some_tickets(self._ask("queue", ()))
+
+
+def _ends(ranges: Ranges) -> tuple[list[str], list[str]]:
+    return [low for low, _ in ranges], [high for _, high in ranges]
+
+
+def _place(row: tuple[str, str, str]) -> tuple[str, str]:
+    return row[0], row[2]
+
+
+def _is_inode(key: str) -> bool:
+    return key[:6] == "inode:"
+
+
+def _range(folder: str) -> tuple[str, str]:
+    inside = inside_of(folder)
+    assert inside is not None
+    return inside
