@@ -273,10 +273,10 @@ class Listener:
         written.update(addresses)
         with connection.pipeline(), connection.cursor() as cursor:
             for address in addresses:
-                cursor.execute(self._statements["wait"].encode(), (address, WAITER_SECONDS))
+                cursor.execute(self._statements["wait"], (address, WAITER_SECONDS))
             if follows:
                 values = (self.channel, WAITER_SECONDS)
-                cursor.execute(self._statements["follow"].encode(), values)
+                cursor.execute(self._statements["follow"], values)
         return monotonic()
 
     def _forget_rows(
@@ -285,7 +285,7 @@ class Listener:
         with self._lock:
             gone = written.difference(self._waiting)
         for address in gone:
-            connection.execute(self._statements["wait_no_more"].encode(), (address,))
+            connection.execute(self._statements["wait_no_more"], (address,))
         written -= gone
 
     def _drain_pokes(self) -> None:

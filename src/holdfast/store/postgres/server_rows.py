@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from holdfast.core.model import Event, Grant
     from holdfast.store.postgres.server_session import Write
     from holdfast.store.postgres.server_view import Ask, ServerView
+    from holdfast.store.postgres.statements import Statements
 
 #: An entry of an index on the server has room for so much.
 KEY_BYTES_MAX = 2000
@@ -27,9 +28,16 @@ KEY_BYTES_MAX = 2000
 class ServerRows:
     """The statements of one decision."""
 
-    __slots__ = ("_ask", "_bodies", "_fresh", "_new_tickets", "writes")
+    __slots__ = ("_ask", "_bodies", "_fresh", "_new_tickets", "_statements", "writes")
 
-    def __init__(self, ask: Ask, bodies: dict[int, Grant], fresh: dict[str, Grant]) -> None:
+    def __init__(
+        self,
+        statements: Statements,
+        ask: Ask,
+        bodies: dict[int, Grant],
+        fresh: dict[str, Grant],
+    ) -> None:
+        self._statements = statements
         self._ask = ask
         self._bodies = bodies
         self._fresh = fresh
@@ -64,7 +72,7 @@ class ServerRows:
                 event.seq, event.at, token, event.type, event.version, codec.written(event)
             )  # fmt: skip
             if grant is not None and not event._data and event.type == events.LOCK_ACQUIRED:
-                self._write("acquired", *row, *self._grant_values(grant, event.seq))
+                self._put_grant("acquired", row, grant, event.seq)
             elif grant is not None and not event._data and event.type == events.LOCK_RELEASED:
                 self._write("released", *row, *self._removal(grant))
             else:
@@ -73,7 +81,7 @@ class ServerRows:
                     self._apply(op, id, event)
 
     def _write(self, name: str, *values: Any) -> None:
-        self.writes.append((name, values))
+        self.writes.append((self._statements[name], values))
 
     def _said(self, history: tuple[Event, ...]) -> set[str]:
         once = [_mark(event.once) for event in history if event.once]
@@ -91,7 +99,7 @@ class ServerRows:
     def _apply(self, op: str, id: str, event: Event) -> None:
         if op is events.PUT_GRANT:
             grant = event.subject or codec.grant_of(event)
-            self._write("put_grant", *self._grant_values(grant, event.seq))
+            self._put_grant("put_grant", (), grant, event.seq)
         elif op is events.END_GRANT:
             assert event.subject is not None
             self._write("remove_grant", *self._removal(event.subject))
@@ -119,16 +127,16 @@ class ServerRows:
         else:
             self._write("drop_ticket", id, id)
 
-    def _grant_values(self, grant: Grant, seq: int) -> tuple[Any, ...]:
-        id = grant.id
-        held = [(_short(key), mode, inode) for key, mode, inode in held_keys(grant)]
-        keys, modes, inodes = (list(column) for column in zip(*held, strict=True))
+    def _put_grant(self, name: str, first: tuple[Any, ...], grant: Grant, seq: int) -> None:
+        id, holder = grant.id, _short(grant.holder.key)
+        limits = grant.expires_at, grant.idle_at, grant.slept
+        values = [*first, f"grant:{id}", id, holder, seq, *limits]
+        held = held_keys(grant)
+        for key, mode, inode in held:
+            values += (_short(key), id, mode, inode)
         remember(self._bodies, seq, grant)
         self._fresh[id] = grant
-        return (
-            f"grant:{id}", id, _short(grant.holder.key), seq,
-            grant.expires_at, grant.idle_at, grant.slept, id, keys, modes, inodes,
-        )  # fmt: skip
+        self.writes.append((self._statements.with_keys(name, len(held)), values))
 
     def _removal(self, grant: Grant) -> tuple[Any, ...]:
         self._fresh.pop(grant.id, None)

@@ -26,11 +26,13 @@ if TYPE_CHECKING:
     from psycopg.abc import PQGen
 
     Row = tuple[Any, ...]
-    #: A statement's name and its values.
-    Write = tuple[str, Sequence[Any]]
+    #: A statement and its values.
+    Write = tuple[bytes, Sequence[Any]]
 
 #: A process that is stopped in the middle of a decision keeps the others for so long.
 INSIDE_SECONDS = 5.0
+#: How long a session waits for the others that decide, unless a call has less time, or more.
+WAIT_SECONDS = 10.0
 #: How much later than its deadline a call may end, because the server's answer travels.
 TRAVEL_SECONDS = 0.5
 #: How long a statement that is no decision may take, such as those of a close.
@@ -84,8 +86,8 @@ class ServerSession:
     """A connection for one repository, of one process."""
 
     __slots__ = (
-        "_cursor", "_in_transaction", "_sign", "_statements", "backend", "connection", "pid",
-        "repository", "url", "version",
+        "_cursor", "_in_transaction", "_sign", "backend", "connection", "pid",
+        "repository", "statements", "url", "version",
     )  # fmt: skip
 
     def __init__(self, url: str, deadline: float) -> None:
@@ -99,18 +101,15 @@ class ServerSession:
         try:
             self._cursor = self.connection.cursor()
             self.repository = self._prepare(name)
-            self._statements = Statements(self.repository)
+            self.statements = Statements(self.repository)
         except BaseException:
             self.connection.close()
             raise
 
     def _prepare(self, name: str) -> int:
         """Set the session up. The number of the repository."""
-        text = (
-            ALL["connect"]
-            .replace(":sign", f"'{self._sign}'")
-            .replace(":inside", _ms(INSIDE_SECONDS))
-        )
+        text = ALL["connect"].encode().replace(b":sign", b"'%s'" % self._sign.encode())
+        text = text.replace(b":inside", _ms(INSIDE_SECONDS)).replace(b":wait", _ms(WAIT_SECONDS))
         self.version, encoding, has_tables, self.backend = self._all(text)
         place = server_errors.shown(self.url)
         if encoding != "UTF8":
@@ -135,9 +134,9 @@ class ServerSession:
         row = self._cursor.execute(ALL["format"]).fetchone()
         return int(row[0] or 0) if row else 0
 
-    def _all(self, text: str) -> Row:
+    def _all(self, text: bytes) -> Row:
         """The last row of several statements that travel together."""
-        self._cursor.execute(text.encode(), prepare=False)
+        self._cursor.execute(text, prepare=False)
         while self._cursor.nextset():
             pass
         row = self._cursor.fetchone()
@@ -150,16 +149,18 @@ class ServerSession:
         """Begin to decide: nobody else decides for this repository until `leave` or `commit`. The
         name of the transaction and the head of the ledger."""
         self.connection.deadline = deadline + TRAVEL_SECONDS
-        wait = _ms(max(0.001, deadline - monotonic()))
-        text = self._statements["enter"].replace(":wait", wait)
-        return self._begin(text.replace(":inside", _ms(inside_seconds)))
+        left = max(0.001, deadline - monotonic())
+        if inside_seconds == INSIDE_SECONDS and 0 <= WAIT_SECONDS - left < TRAVEL_SECONDS:
+            return self._begin(self.statements["enter"])
+        text = self.statements["enter_within"].replace(b":wait", _ms(left))
+        return self._begin(text.replace(b":inside", _ms(inside_seconds)))
 
     def read(self, deadline: float) -> Row:
         """Begin to read one state of the ledger, beside those who decide."""
         self.connection.deadline = deadline + TRAVEL_SECONDS
-        return self._begin(self._statements["read"])
+        return self._begin(self.statements["read"])
 
-    def _begin(self, text: str) -> Row:
+    def _begin(self, text: bytes) -> Row:
         self._in_transaction = True
         try:
             row = self._all(text)
@@ -178,10 +179,10 @@ class ServerSession:
             )
         return row
 
-    def ask(self, name: str, values: Sequence[Any] = ()) -> list[Row]:
+    def ask(self, statement: bytes, values: Sequence[Any] = ()) -> list[Row]:
         """The rows of a statement."""
         try:
-            cursor = self._cursor.execute(self._statements[name].encode(), values)
+            cursor = self._cursor.execute(statement, values)
             return cursor.fetchall() if cursor.description else []
         except psycopg.Error as error:
             raise self._failed(error) from error
@@ -192,9 +193,9 @@ class ServerSession:
         """Write, and commit: all of it in one exchange."""
         try:
             with self.connection.pipeline():
-                for name, values in writes:
-                    self._cursor.execute(self._statements[name].encode(), values)
-                self._cursor.execute("commit")
+                for statement, values in writes:
+                    self._cursor.execute(statement, values)
+                self._cursor.execute(b"commit")
         except psycopg.Error as error:
             raise self._failed(error, transaction) from error
         except TimeoutError as error:
@@ -205,8 +206,8 @@ class ServerSession:
         """Write without committing. How many rows the first statement changed."""
         changed = 0
         try:
-            for number, (name, values) in enumerate(writes):
-                self._cursor.execute(self._statements[name].encode(), values)
+            for number, (statement, values) in enumerate(writes):
+                self._cursor.execute(statement, values)
                 changed = changed if number else self._cursor.rowcount
         except psycopg.Error as error:
             raise self._failed(error) from error
@@ -230,12 +231,12 @@ class ServerSession:
         """What became of a transaction: committed, aborted, in progress, or nothing if the server
         has forgotten it."""
         self.connection.deadline = deadline + TRAVEL_SECONDS
-        return str(self.ask("fate_of", (transaction,))[0][0] or "")
+        return str(self.ask(self.statements["fate_of"], (transaction,))[0][0] or "")
 
     def short(self, name: str, values: Sequence[Any]) -> None:
         """A statement of its own, which no decision depends on."""
         self.connection.deadline = monotonic() + SHORT_SECONDS
-        self.ask(name, values)
+        self.ask(self.statements[name], values)
 
     # Its end
 
@@ -276,5 +277,5 @@ def lead_nowhere(connection: psycopg.Connection[Any]) -> None:
         pass
 
 
-def _ms(seconds: float) -> str:
-    return f"'{max(1, round(seconds * 1000))}ms'"
+def _ms(seconds: float) -> bytes:
+    return b"'%dms'" % max(1, round(seconds * 1000))

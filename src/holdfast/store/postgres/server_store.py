@@ -85,15 +85,24 @@ class PostgresStore:
         self._hinted = 0.0
         self._bodies: dict[int, Grant] = {}
         self._fresh: dict[str, Grant] = {}
-        self._view = ServerView(self._ask, self.url, self._bodies, self._fresh, is_dead, self.lease)
+        self._view = ServerView(
+            self._ask, self._held, self.url, self._bodies, self._fresh, is_dead, self.lease
+        )
         watch(self)
         self._connected(min(monotonic() + OPEN_SECONDS, end))
 
     # The connection
 
     def _ask(self, name: str, values: Sequence[Any] = ()) -> list[Row]:
+        """The rows of a statement, inside a transaction."""
         assert self._session is not None
-        return self._session.ask(name, values)
+        return self._session.ask(self._session.statements[name], values)
+
+    def _held(self, keys: list[str], ranges: list[tuple[str, str]], most: int) -> list[Row]:
+        """What is held at some keys and inside some ranges, up to `most` rows."""
+        assert self._session is not None
+        statement = self._session.statements.held(len(keys), len(ranges), most)
+        return self._session.ask(statement, [*keys, *(end for ends in ranges for end in ends)])
 
     def _connected(self, deadline: float) -> ServerSession:
         """The session, or a new one if there is none or the last was lost. Inside the mutex."""
@@ -289,7 +298,7 @@ class PostgresStore:
             try:
                 view = self._look(row)
                 decision = decide(view)
-                rows = ServerRows(self._ask, self._bodies, self._fresh)
+                rows = ServerRows(session.statements, self._ask, self._bodies, self._fresh)
                 if self._new_anchor is not None:
                     rows.put_anchor(self._new_anchor)
                 if decision.events:
@@ -454,8 +463,10 @@ class PostgresStore:
         try:
             session, row = self._begun(deadline, INSIDE_SECONDS)
             try:
-                gone = session.write([("trim_events", (before,))])
-                rest = [("trim_repeats", (before,)), ("trim_lost", (before,))]
+                gone = session.write([(session.statements["trim_events"], (before,))])
+                rest = [
+                    (session.statements[name], (before,)) for name in ("trim_repeats", "trim_lost")
+                ]
                 session.commit(rest, row[0])
                 return gone
             except SessionLostError as lost:
@@ -473,9 +484,8 @@ class PostgresStore:
         mutex = self.lock(deadline)
         try:
             session = self._connected(deadline)
-            return sum(
-                session.write([(name, ())]) for name in ("forget_waiters", "forget_followers")
-            )
+            forget = [session.statements[f"forget_{who}"] for who in ("waiters", "followers")]
+            return sum(session.write([(one, ())]) for one in forget)
         finally:
             if mutex is self.mutex:
                 mutex.release()

@@ -20,10 +20,13 @@ if TYPE_CHECKING:
 
     Ask = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
     Ranges = list[tuple[str, str]]
+    Held = Callable[[list[str], Ranges, int], list[tuple[Any, ...]]]
 
 #: How many rows are read at first, and in later pages of a long result.
 ROWS_AT_ONCE = 40
 ROWS_OF_MANY = 2000
+#: How many keys and ranges are looked up by one statement.
+TERMS_AT_ONCE = 40
 #: How many tickets are read at once; a rule usually stops at the first that can start.
 TICKETS_AT_ONCE = 8
 #: Greater than every id, and than every key.
@@ -34,13 +37,14 @@ class ServerView:
     """The store sets `now` and the like at the start of each transaction."""
 
     __slots__ = (
-        "_ask", "_bodies", "_fresh", "_place", "_tickets", "_wanted", "dead", "grace_over",
+        "_ask", "_bodies", "_fresh", "_held", "_place", "_tickets", "_wanted", "dead", "grace_over",
         "has_tickets", "head", "last_token", "lease", "now", "slept", "wall",
     )  # fmt: skip
 
     def __init__(
         self,
         ask: Ask,
+        held: Held,
         place: str,
         bodies: dict[int, Grant],
         fresh: dict[str, Grant],
@@ -49,6 +53,7 @@ class ServerView:
     ) -> None:
         """`bodies` are grants as they began, by event; `fresh` are grants as they are now."""
         self._ask = ask
+        self._held = held
         self._place = place
         self._bodies = bodies
         self._fresh = fresh
@@ -107,28 +112,39 @@ class ServerView:
         return build_or_fail(row, build, self._place, "restore a backup of the database")
 
     def scopes(self, at: list[str], below: Ranges) -> Iterator[tuple[str, str, str]]:
+        if len(at) + len(below) > TERMS_AT_ONCE:
+            return self._many(at, below)
         found = self._some(at, below)
-        return iter(found) if found is not None else self._one_by_one(at, below)
+        return self._one_by_one(_terms(at, below)) if found is None else iter(found)
 
     def is_free(self, at: list[str], below: Ranges) -> bool:
+        if len(at) + len(below) > TERMS_AT_ONCE:
+            return next(self._many(at, below), None) is None
         return self._some(at, below) == []
 
     def _some(self, at: list[str], below: Ranges) -> list[tuple[str, str, str]] | None:
         """All rows there, in order; None if there are many."""
-        low, high = _ends(without_resources(below))
-        most = ROWS_AT_ONCE
-        found = self._ask("held", (at, most, low, high, most, most))
-        if len(found) >= most:
+        if not at and not below:
+            return []
+        found = self._held(at, without_resources(below), ROWS_AT_ONCE)
+        if len(found) >= ROWS_AT_ONCE:
             return None
         if at and _is_inode(at[-1]):
             found += self._ask("held_by_inode", ([key for key in at if _is_inode(key)],))
         return sorted(set(found), key=_place) if len(found) > 1 else found
 
-    def _one_by_one(self, at: list[str], below: Ranges) -> Iterator[tuple[str, str, str]]:
-        """All rows, in order and page by page."""
-        exactly, folders = in_order(at, below)
-        ranges = [ends for folder in folders for ends in without_resources([_range(folder)])]
-        for low, high in sorted([*((key, "") for key in exactly), *ranges]):
+    def _many(self, at: list[str], below: Ranges) -> Iterator[tuple[str, str, str]]:
+        """All rows of a request with many keys, in order."""
+        terms = _terms(at, below)
+        for begin in range(0, len(terms), TERMS_AT_ONCE):
+            some = terms[begin : begin + TERMS_AT_ONCE]
+            # The keys of inodes must come last: `_some` examines only the last one.
+            exact = sorted([low for low, high in some if not high], key=_is_inode)
+            found = self._some(exact, [ends for ends in some if ends[1]])
+            yield from self._one_by_one(some) if found is None else found
+
+    def _one_by_one(self, terms: Ranges) -> Iterator[tuple[str, str, str]]:
+        for low, high in terms:
             if high or not _is_inode(low):
                 yield from self._pages(low, high)
             else:
@@ -235,6 +251,13 @@ class ServerView:
 
 def _ends(ranges: Ranges) -> tuple[list[str], list[str]]:
     return [low for low, _ in ranges], [high for _, high in ranges]
+
+
+def _terms(at: list[str], below: Ranges) -> Ranges:
+    """The keys, each paired with an empty text, and the ranges, in the order of their rows."""
+    exactly, folders = in_order(at, below)
+    inside = [ends for folder in folders for ends in without_resources([_range(folder)])]
+    return sorted([*((key, "") for key in exactly), *inside])
 
 
 def _place(row: tuple[str, str, str]) -> tuple[str, str]:

@@ -20,17 +20,40 @@ ALL = _read()
 
 
 class Statements:
-    """The statements for one repository."""
+    """The statements for one repository, made on demand."""
 
     __slots__ = ("_made", "_number")
 
     def __init__(self, repository: int) -> None:
         self._number = str(repository)
-        self._made: dict[str, str] = {}
+        self._made: dict[str, bytes] = {}
 
-    def __getitem__(self, name: str) -> str:
+    def held(self, keys: int, ranges: int, most: int) -> bytes:
+        """What is held at so many keys and inside so many ranges, up to `most` rows: one look-up
+        for each, all of them together."""
+        name = f"held {keys} {ranges} {most}"
         made = self._made.get(name)
         if made is None:
-            text = ALL[name].replace(":head", ALL["head"])
-            made = self._made[name] = text.replace(":repository", self._number)
+            terms = [self._text("held_at")] * keys + [self._text("held_inside")] * ranges
+            made = self._keep(name, f"{' union all '.join(terms)} limit {most}")
+        return made
+
+    def with_keys(self, name: str, keys: int) -> bytes:
+        """A statement that adds a grant with so many keys."""
+        kept = f"{name} {keys}"
+        made = self._made.get(kept)
+        if made is None:
+            rows = [self._text("grant_itself")] + [self._text("key_of_grant")] * keys
+            made = self._keep(kept, self._text(name).replace(":rows", ", ".join(rows)))
+        return made
+
+    def __getitem__(self, name: str) -> bytes:
+        made = self._made.get(name)
+        return self._keep(name, self._text(name)) if made is None else made
+
+    def _text(self, name: str) -> str:
+        return ALL[name].replace(":repository", self._number)
+
+    def _keep(self, name: str, text: str) -> bytes:
+        made = self._made[name] = text.encode()
         return made

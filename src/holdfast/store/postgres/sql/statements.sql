@@ -4,6 +4,7 @@
 set search_path = holdfast;
 set enable_seqscan = off;
 set jit = off;
+set lock_timeout = :wait;
 set idle_in_transaction_session_timeout = :inside;
 select set_config('synchronous_commit', 'on', false)
     where current_setting('synchronous_commit') = 'off';
@@ -21,28 +22,18 @@ select id from repositories where name = %s
 insert into repositories (name) values (%s) on conflict (name) do nothing
 
 -- name: enter
-begin;
+begin isolation level read committed;
+select * from enter(:repository)
+
+-- name: enter_within
+begin isolation level read committed;
 set local lock_timeout = :wait;
 set local idle_in_transaction_session_timeout = :inside;
-select pg_advisory_xact_lock(1752132708, :repository);
-select pg_current_xact_id()::text, :head;
+select * from enter(:repository)
 
 -- name: read
 begin isolation level repeatable read read only;
-select '', :head;
-
--- name: head
-coalesce(last.seq, 0), coalesce(last.at, 0), coalesce(last.token, 0),
-    (select min(stirs_at) from tickets where repository = :repository),
-    (extract(epoch from clock_timestamp()) * 1000000)::bigint,
-    exists (
-        select from followers where repository = :repository and until > clock_timestamp()
-    ),
-    current_setting('holdfast.sign', true),
-    (select moved_to from repositories where id = :repository)
-from (select) as one left join lateral (
-    select seq, at, token from events where repository = :repository order by seq desc limit 1
-) as last on true
+select * from look(:repository)
 
 -- name: fate_of
 select pg_xact_status(%s::xid8)
@@ -88,17 +79,11 @@ from live a join live g
     on g.repository = a.repository and g.key = 'grant:' || a.grant_id and g.grant_id = a.grant_id
 where a.repository = :repository and a.key >= %s and a.key < %s
 
--- name: held
-(select key, mode, grant_id from live
-    where repository = :repository and key = any(%s) limit %s)
-union all
-(select l.key, l.mode, l.grant_id
-    from unnest(%s::text[], %s::text[]) as range(low, high) cross join lateral (
-        select key, mode, grant_id from live
-        where repository = :repository
-            and key > range.low collate "C" and key < range.high collate "C"
-        limit %s
-    ) as l limit %s)
+-- name: held_at
+select key, mode, grant_id from live where repository = :repository and key = %s
+
+-- name: held_inside
+select key, mode, grant_id from live where repository = :repository and key > %s and key < %s
 
 -- name: held_next
 select key, mode, grant_id from live
@@ -162,12 +147,14 @@ where e.repository = :repository and e.seq > %s order by e.seq limit %s
 -- name: acquired
 with event as (
     insert into events values (:repository, %s, %s, %s, %s, %s, %s)
-), grant_itself as (
-    insert into live values (:repository, %s, %s, %s, %s, %s, %s, %s, null)
 )
-insert into live (repository, key, grant_id, mode, inode)
-select :repository, key, %s, mode, inode
-from unnest(%s::text[], %s::text[], %s::text[]) as held(key, mode, inode)
+insert into live values :rows
+
+-- name: grant_itself
+(:repository, %s, %s, %s, %s, %s, %s, %s, null)
+
+-- name: key_of_grant
+(:repository, %s, %s, %s, null, null, null, null, %s)
 
 -- name: released
 with event as (
@@ -179,12 +166,7 @@ delete from live where repository = :repository and grant_id = %s and key = any(
 insert into events values (:repository, %s, %s, %s, %s, %s, %s)
 
 -- name: put_grant
-with grant_itself as (
-    insert into live values (:repository, %s, %s, %s, %s, %s, %s, %s, null)
-)
-insert into live (repository, key, grant_id, mode, inode)
-select :repository, key, %s, mode, inode
-from unnest(%s::text[], %s::text[], %s::text[]) as held(key, mode, inode)
+insert into live values :rows
 
 -- name: remove_grant
 delete from live where repository = :repository and grant_id = %s and key = any(%s)

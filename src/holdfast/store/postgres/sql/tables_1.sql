@@ -86,3 +86,43 @@ create unlogged table followers (
     until timestamptz not null,
     primary key (repository, address)
 );
+
+-- What every transaction begins with.
+
+create type head as (
+    transaction text, last_seq bigint, last_at bigint, last_token bigint, stirs_at bigint,
+    now bigint, has_followers boolean, sign text, moved_to text
+);
+
+create function head(number integer) returns setof head language sql stable as $$
+    select '', coalesce(last.seq, 0), coalesce(last.at, 0), coalesce(last.token, 0),
+        (select stirs_at from tickets where repository = number order by stirs_at limit 1),
+        (extract(epoch from clock_timestamp()) * 1000000)::bigint,
+        exists (
+            select from followers where repository = number and until > clock_timestamp()
+        ),
+        current_setting('holdfast.sign', true), moved_to
+    from repositories left join lateral (
+        select seq, at, token from events where repository = number order by seq desc limit 1
+    ) as last on true
+    where id = number
+$$;
+
+-- To read. In a function the query is planned once for a session.
+create function look(number integer) returns head language plpgsql stable as $$
+declare found head;
+begin
+    select * into found from head(number);
+    return found;
+end $$;
+
+-- To decide: nobody else does for this repository until the transaction ends. The head is read
+-- after the lock was taken, by a statement of its own, which sees all that was committed until then.
+create function enter(number integer) returns head language plpgsql as $$
+declare found head;
+begin
+    perform pg_advisory_xact_lock(1752132708, number);
+    select * into found from head(number);
+    found.transaction := pg_current_xact_id()::text;
+    return found;
+end $$;
