@@ -49,7 +49,8 @@ ALLOWED = (
         "the deadline of a call: a limit on this process, which no decision sees",
         "wait",
         """
-        manager/keeper manager/ledger manager/manager store/memory store/sqlite
+        manager/keeper manager/ledger manager/manager store/memory store/sqlite/sqlite_store
+        store/postgres/server_session store/postgres/server_store
         cli/command_context cli/dispatch/task_dispatch
         gate/broker/control/git_includes gate/broker/leasing/command_leases
         gate/broker/leasing/committed_files gate/broker/leasing/git_lookahead
@@ -64,7 +65,8 @@ ALLOWED = (
         "a pause between attempts, and when to give up: another process has what is needed",
         "wait",
         """
-        store/lock_bytes store/session store/transaction store/wake_ups store/write_gate
+        store/sqlite/lock_bytes store/sqlite/session store/sqlite/transaction
+        store/sqlite/wake_ups store/sqlite/write_gate store/postgres/listener
         manager/owners/liveness
         gate/broker/calls/outside_calls gate/client_keeper gate/doctor/codex_trust
         gate/git/commit_index gate/git/hook_folder gate/git/hook_repair
@@ -99,7 +101,7 @@ ALLOWED = (
         "compared with the times of files, which the kernel takes from the wall clock",
         "wall",
         """
-        store/sqlite
+        store/sqlite/sqlite_store
         gate/broker/calls/call_answers gate/broker/leasing/command_leases
         gate/broker/leasing/leased_files gate/broker/leasing/others_changes gate/file_stamps
         gate/git/commit_index gate/git/hook_repair gate/guard/file_watch gate/guard/kept_files
@@ -132,11 +134,12 @@ ALLOWED = (
         cli/locking/run_command cli/tree/tree_running gate/replacement
         manager/files/replace_file
         gate/sandbox/runner/scratch_folder proof/ledger_lock proof/proof_folder specs/machine
-        store/wake_ups trees/engines/__init__ trees/locking/worktree_locks
+        store/sqlite/wake_ups store/postgres/listener trees/engines/__init__ trees/locking/worktree_locks
         trees/snapshots/descriptors trees/snapshots/garbage_collection trees/snapshots/restoring
         """,
     ),
-    ("a mark by which the gate's holder knows its own entry again", "chance", "store/sqlite"),
+    ("a mark by which a process knows its own entry at the gate, or its own session, again", "chance",
+     "store/sqlite/sqlite_store store/postgres/server_session"),
     ("a secret that a browser must show", "chance", "server/server"),
     ("pauses of different lengths, so that contenders do not meet again and again", "chance",
      "proof/backoff proof/ledger_lock"),
