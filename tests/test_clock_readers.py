@@ -138,7 +138,7 @@ ALLOWED = (
         trees/snapshots/descriptors trees/snapshots/garbage_collection trees/snapshots/restoring
         """,
     ),
-    ("a mark by which a process knows its own entry at the gate, or its own session, again", "chance",
+    ("a mark by which a process knows its own entry at the gate, or its session, again", "chance",
      "store/sqlite/sqlite_store store/postgres/server_session"),
     ("a secret that a browser must show", "chance", "server/server"),
     ("pauses of different lengths, so that contenders do not meet again and again", "chance",

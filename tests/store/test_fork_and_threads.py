@@ -551,7 +551,7 @@ from holdfast.store.sqlite import write_gate
 os.chdir(sys.argv[1])
 name, first = sys.argv[2], int(sys.argv[3])
 module.DEADLINE_SECONDS = 0.3
-ours = os.path.dirname(os.path.dirname(write_gate.__file__))
+ours = os.path.dirname(os.path.dirname(os.path.dirname(write_gate.__file__)))
 place = left = None
 
 

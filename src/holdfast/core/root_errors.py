@@ -50,6 +50,8 @@ class StoreError(HoldfastError):
     """The storage failed. Grants made before stay valid."""
 
     code = "E_STORE"
+    #: The storage may answer again later. Whether the last decision was committed is not known.
+    is_away: ClassVar[bool] = False
 
 
 class StoreBusyError(StoreError):

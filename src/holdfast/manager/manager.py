@@ -273,8 +273,8 @@ class LockManager(Ledger):
                 self.release(id)
         except StoreBusyError:
             return False
-        except StoreError:  # closed, or unreachable for this process: it ends with the process
-            return True
+        except StoreError as error:  # closed, or unreachable for this process: it ends with that
+            return not error.is_away
         return True
 
     def ensure(

@@ -12,17 +12,18 @@ if TYPE_CHECKING:
 
     from holdfast.core.model import Grant
 
+    K = TypeVar("K")
     T = TypeVar("T")
 
 #: How many grants, or tickets, are cached as they began.
 BODIES_MAX = 512
 
 
-def remember(known: dict[int, T], seq: int, body: T) -> None:
-    """Cache the content of an event, which never changes."""
+def remember(known: dict[K, T], key: K, body: T) -> None:
+    """Keep something in a cache of limited size."""
     if len(known) >= BODIES_MAX:
         known.clear()
-    known[seq] = body
+    known[key] = body
 
 
 def event_of(row: Sequence[Any]) -> Event:

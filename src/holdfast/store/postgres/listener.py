@@ -17,6 +17,7 @@ import threading
 from _thread import allocate_lock
 from select import select
 from time import monotonic
+from weakref import WeakMethod
 
 import psycopg
 
@@ -121,7 +122,7 @@ class Listener:
 
     def __init__(self, url: str, repository: int, hint: Callable[[str, str], None]) -> None:
         """`hint` executes a statement for an address at once, if that is possible."""
-        self._hint = hint
+        self._hint = WeakMethod(hint)
         self.pid = os.getpid()
         self.channel = f"{WAITER}{os.urandom(8).hex()}"
         self._address = server_errors.split(url)[0]
@@ -185,16 +186,22 @@ class Listener:
         """Show that no thread waits at this mailbox."""
         with self._lock:
             self._waiting.pop(mailbox.address, None)
-        self._hint("wait_no_more", mailbox.address)
+        hint = self._hint()
+        if hint is not None:
+            hint("wait_no_more", mailbox.address)
         self._wake_thread()  # which does it as soon as the server can be reached
 
-    def close(self) -> None:
-        """End the thread and its connection."""
+    def stop(self) -> None:
+        """Have the thread end by itself."""
         self._closed = True
         if self.pid == os.getpid():
             self._wake_thread()
-            if self._thread.is_alive() and self._thread is not threading.current_thread():
-                self._thread.join(CONNECT_SECONDS)
+
+    def close(self) -> None:
+        """End the thread and its connection."""
+        self.stop()
+        if self.pid == os.getpid() and self._thread.is_alive():
+            self._thread.join(CONNECT_SECONDS)
 
     def leave_to_parent(self) -> None:
         """In a forked child, which has none of the parent's threads."""

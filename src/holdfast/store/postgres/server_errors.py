@@ -21,7 +21,9 @@ _AWAY_HINT = (
 
 
 class ServerAwayError(StoreError):
-    """The server did not answer in time. Whether the last decision was committed is not known."""
+    """The server did not answer in time."""
+
+    is_away = True
 
 
 def split(url: str) -> tuple[str, str]:

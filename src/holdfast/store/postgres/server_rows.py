@@ -135,7 +135,7 @@ class ServerRows:
         for key, mode, inode in held:
             values += (_short(key), id, mode, inode)
         remember(self._bodies, seq, grant)
-        self._fresh[id] = grant
+        remember(self._fresh, id, grant)
         self.writes.append((self._statements.with_keys(name, len(held)), values))
 
     def _removal(self, grant: Grant) -> tuple[Any, ...]:

@@ -29,20 +29,23 @@ class ServerSnapshot:
 
     def __enter__(self) -> View:
         store = self._store
-        self._mutex = store.lock(self._deadline)
+        mutex = store.lock(self._deadline)
         try:
-            return store.begin_reading(self._deadline)
+            view = store.begin_reading(self._deadline)
+            self._mutex = mutex
+            return view
         except BaseException as error:
-            self._leave(error)
+            if mutex is not store.mutex:
+                raise forked(error) from error
+            try:
+                store.end_reading(error)
+            finally:
+                mutex.release()
             raise
 
     def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
-        self._leave(error)
-
-    def _leave(self, error: BaseException | None) -> None:
         store, mutex = self._store, self._mutex
-        assert mutex is not None
-        if mutex is not store.mutex:  # a forked child
+        if mutex is None or mutex is not store.mutex:  # a forked child
             if isinstance(error, Exception):
                 raise forked(error) from error
             return

@@ -245,6 +245,11 @@ class ServerSession:
         """Whether it cannot be used any more."""
         return bool(self.connection.closed)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether a transaction can begin."""
+        return not (self._in_transaction or self.connection.closed)
+
     def _failed(self, error: psycopg.Error, transaction: str = "") -> Exception:
         """The error to raise for psycopg's. A lost connection is closed on our side, too."""
         if self.is_lost or self.connection.broken or (error.sqlstate or "")[:2] in ("57", "08"):
@@ -259,6 +264,12 @@ class ServerSession:
         """Close the connection, unless it is the parent's."""
         if self.pid == os.getpid():
             self.connection.close()
+
+    def __del__(self) -> None:
+        try:
+            self.close()
+        except Exception:  # while the interpreter shuts down, anything may be gone already
+            pass
 
     def leave_to_parent(self) -> None:
         """In a forked child: give the connection up without a word to the server. Its number leads

@@ -107,8 +107,10 @@ class PostgresStore:
     def _connected(self, deadline: float) -> ServerSession:
         """The session, or a new one if there is none or the last was lost. Inside the mutex."""
         session = self._session
-        if session is not None and not session.is_lost:
-            return session
+        if session is not None:
+            if session.is_idle:
+                return session
+            session.close()  # an interrupt came before its last transaction was over
         self._forget()
         pause = FIRST_PAUSE_SECONDS
         while True:
@@ -150,6 +152,11 @@ class PostgresStore:
             finally:
                 mutex.release()
 
+    def __del__(self) -> None:
+        listener = getattr(self, "_listener", None)
+        if listener is not None:
+            listener.stop()
+
     def leave_to_parent(self) -> None:
         """In a forked child: its first call opens a new connection."""
         self.mutex = Mutex()
@@ -167,15 +174,20 @@ class PostgresStore:
         """Take the mutex."""
         self.refuse_twice()
         mutex = self.mutex
-        if not mutex.acquire(False) and not mutex.acquire(timeout=max(0.0, deadline - monotonic())):
-            raise StoreBusyError(
-                "the ledger is in use by another thread of this process",
-                hint="give more time, or look for a thread that is stuck in a fenced section",
-            )
-        if self._closed:
-            mutex.release()
-            raise StoreError("this store is closed", hint="open it again")
-        return mutex
+        try:
+            left = max(0.0, deadline - monotonic())
+            if not mutex.acquire(False) and not mutex.acquire(timeout=left):
+                raise StoreBusyError(
+                    "the ledger is in use by another thread of this process",
+                    hint="give more time, or look for a thread that is stuck in a fenced section",
+                )
+            if self._closed:
+                raise StoreError("this store is closed", hint="open it again")
+            return mutex
+        except BaseException:
+            if mutex._is_owned():
+                mutex.release()
+            raise
 
     def refuse_twice(self) -> None:
         """Raise if this thread is inside already: it would wait for itself."""
