@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 pytest.register_assert_rewrite("holdfast.testing.conformance")
 
 from helpers_init import SOURCE, Site  # noqa: E402
+from helpers_postgres import Run, Server, missing  # noqa: E402
 from helpers_processes import Crowd  # noqa: E402
 from holdfast.gate.door import bundle  # noqa: E402
 from holdfast.manager.clock import FakeClock  # noqa: E402
@@ -34,6 +35,8 @@ settings.load_profile("steady")
 
 HERE = Path(__file__).parent
 STORES = ("memory", "sqlite")
+#: The plugin that has the PostgreSQL server of this run.
+SERVERS = "servers of the run"
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -43,6 +46,16 @@ def settings_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(made))
         yield made
+
+
+@pytest.fixture(scope="session")
+def postgres_server(request: pytest.FixtureRequest) -> Server:
+    """The PostgreSQL server that all tests of this run share. No test stops it."""
+    if reason := missing():
+        pytest.skip(reason)
+    run = request.config.pluginmanager.get_plugin(SERVERS)
+    assert isinstance(run, Run)
+    return run.server()
 
 
 def opener(store: str, folder: Path) -> OpenStore:
@@ -162,6 +175,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Keep the record in the process that others report to, if there are several."""
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Record(NAMED), "record of what ran")
+    config.pluginmanager.register(Run(config), SERVERS)
 
 
 def until(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
