@@ -433,7 +433,10 @@ class Run:
         told: dict[str, Any] = getattr(config, "workerinput", {})
         self._is_main = "postgres_run" not in told
         self._owner: int = told.get("postgres_owner", os.getpid())
-        self._folder = Path(told.get("postgres_run") or tempfile.mkdtemp(prefix="holdfast-run-"))
+        self._folder = Path(
+            told.get("postgres_run")
+            or f"{tempfile.gettempdir()}/holdfast-run-{os.getpid()}-{secrets.token_hex(4)}"
+        )
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -444,6 +447,7 @@ class Run:
     def server(self) -> Server:
         """The server of this run, which the first caller starts."""
         said = self._folder / "server"
+        self._folder.mkdir(mode=0o700, exist_ok=True)
         with (self._folder / "turn").open("w") as turn:
             fcntl.flock(turn, fcntl.LOCK_EX)
             if not said.exists():

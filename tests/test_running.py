@@ -14,6 +14,7 @@ import pytest
 
 import conftest
 import run
+from helpers_postgres import Run
 from promises import NAMED
 from record import Record
 
@@ -116,7 +117,8 @@ def test_this_suite_keeps_the_record() -> None:
                 registered.append(plugin)
 
     conftest.pytest_configure(cast("pytest.Config", Config()))
-    (kept,) = registered
+    kept, servers = registered
+    assert isinstance(servers, Run)
     assert isinstance(kept, Record)
     assert kept.named == NAMED
 
