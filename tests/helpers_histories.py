@@ -37,7 +37,11 @@ HAPPENS = ("walked", "opened", "forked", "daemonised", "stopped", "killed")
 class ProcessFight:
     """Programs of every habit over one ledger. Some are stopped, some are killed."""
 
-    def __init__(self, folder: Path, seconds: float, *, seed: int = 1, bug: str = "") -> None:
+    def __init__(
+        self, folder: Path, seconds: float, *, seed: int = 1, bug: str = "", store: str = ""
+    ) -> None:
+        """`store` is the URL of a store on a server."""
+        self.store = store
         self.root = folder / "repo"
         self.records = folder / "records"
         self.seconds = seconds
@@ -79,7 +83,7 @@ class ProcessFight:
         return read(self.records)
 
     def _count(self) -> None:
-        for what in ("walked", "opened", "forked", "forked-inside", "daemonised"):
+        for what in ("walked", "opened", "forked", "forked-inside", "daemonised", "unanswered"):
             path = self.root / what
             self.counts[what] = path.stat().st_size if path.exists() else 0
 
@@ -99,7 +103,8 @@ class ProcessFight:
         name = f"{habit}-{number}"
         program = subprocess.Popen(
             [sys.executable, PLAYER, self.root, self.records, name, habit,
-             str(self.dice.randrange(1 << 30)), str(self.seconds + 2 * PATIENCE_SECONDS), self.bug],
+             str(self.dice.randrange(1 << 30)), str(self.seconds + 2 * PATIENCE_SECONDS), self.bug,
+             self.store],
             start_new_session=True,
         )  # fmt: skip
         self._programs.append(program)

@@ -1,10 +1,13 @@
 """The players of recorded fights: the turns of one holder, and programs made of them.
 
-    python history_player.py ROOT FOLDER NAME HABIT SEED SECONDS BUG
+    python history_player.py ROOT FOLDER NAME HABIT SEED SECONDS BUG [STORE]
 
 is such a program, with a habit of its own: it walks its own tree, forks, becomes a daemon, opens
 and closes the ledger all the time, or lets its leases expire. It ends by itself when its time is
 over, even if its parent is dead. It does not import pytest, because it starts often.
+
+STORE is the URL of a store on a server, which may be away for longer than a call waits. A program
+that gets no answer then does not know what it holds: it ends, and so does all that it held.
 """
 
 from __future__ import annotations
@@ -117,9 +120,10 @@ class Program:
     """A process that plays, with a habit."""
 
     def __init__(
-        self, root: str, folder: str, name: str, habit: str, seed: int, seconds: float
+        self, root: str, folder: str, name: str, habit: str, seed: int, seconds: float, store: str
     ) -> None:
         self.root = root
+        self.store = store or None
         self.folder = folder
         self.name = name
         self.over = f"{root}/over"
@@ -127,10 +131,11 @@ class Program:
         self.dice = random.Random(seed)
         self.end = time.monotonic() + seconds
         self.turns_left = 1 << 60
+        self.is_ending = False
         self.journal = Journal(folder, name)
         self.journals = [self.journal]
         self.threads: list[threading.Thread] = []
-        self.manager = LockManager.open(root)
+        self.manager = LockManager.open(root, store=self.store)
         self.player = self._new_player()
 
     def _new_player(self) -> Player:
@@ -144,7 +149,6 @@ class Program:
             while not self._is_over():
                 self.turns_left -= 1
                 self._turn()
-                getattr(self, f"_{self.habit}")()
             for thread in self.threads:
                 thread.join()
         finally:
@@ -153,16 +157,27 @@ class Program:
         self.manager.close()
 
     def _is_over(self) -> bool:
-        return not self.turns_left or os.path.exists(self.over) or time.monotonic() >= self.end
+        if self.is_ending or not self.turns_left:
+            return True
+        return os.path.exists(self.over) or time.monotonic() >= self.end
 
     def _turn(self) -> None:
         here = os.getpid()
         try:
             self.player.turn(self.while_held)
-        except StoreError:
+        except StoreError as error:
             if os.getpid() == here:
-                raise
+                self._end_after(error)
             # A signal forked this process in the middle of a call, which is its parent's.
+        if not self.is_ending:
+            getattr(self, f"_{self.habit}")()
+
+    def _end_after(self, error: StoreError) -> None:
+        """End soon if a server may be away. Elsewhere every call has an answer."""
+        if self.store is None:
+            raise error
+        self._note("unanswered")
+        self.is_ending = True
 
     def while_held(self, grant: LockGrant) -> None:
         """Some programs fork while they hold a lock, which stays the parent's."""
@@ -200,6 +215,8 @@ class Program:
             try:
                 while not self._is_over():
                     player.turn()
+            except StoreError as error:
+                self._end_after(error)
             except BaseException:
                 self.note_trouble()
                 raise
@@ -238,7 +255,11 @@ class Program:
         """Reopen the ledger after some turns, as short commands do."""
         if self.dice.random() < 0.3:
             self.manager.close()
-            self.manager = LockManager.open(self.root)
+            try:
+                self.manager = LockManager.open(self.root, store=self.store)
+            except StoreError as error:
+                self._end_after(error)
+                return
             self.player.recorder.manager = self.manager
             self._note("opened")
 
@@ -295,14 +316,14 @@ class Program:
 
 
 def main() -> None:
-    root, folder, name, habit, seed, seconds, bug = sys.argv[1:]
+    root, folder, name, habit, seed, seconds, bug, *store = sys.argv[1:]
     os.chdir(root)
     with ExitStack() as broken:
         if bug:
             from history_bugs import BUGS
 
             broken.enter_context(BUGS[bug]())
-        program = Program(root, folder, name, habit, int(seed), float(seconds))
+        program = Program(root, folder, name, habit, int(seed), float(seconds), "".join(store))
         try:
             program.run()
         except BaseException:

@@ -16,7 +16,9 @@ import json
 import random
 import sqlite3
 import time
+from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -34,12 +36,12 @@ FIGHTER = """
 import json, random
 from holdfast import LockManager, Lost
 
-root, role, seed, ttl, fence, pauses, files = sys.argv[1:]
+root, role, seed, ttl, fence, pauses, files, store = sys.argv[1:]
 files, pauses, fence, me = files.split(","), float(pauses), fence == "fenced", os.getpid()
 folders = sorted({os.path.dirname(file) + "/" for file in files})
 dice = random.Random(int(seed))
 os.chdir(root)
-manager = LockManager.open(root)
+manager = LockManager.open(root, store=store or None)
 spare = f"spare/{me}"
 
 
@@ -164,8 +166,12 @@ say("ended")
 class Arena:
     """A repository with guarded files, the contenders, and the verdict of the files."""
 
-    def __init__(self, crowd: Crowd, root: Path, files: list[str], *, fence: str) -> None:
+    def __init__(
+        self, crowd: Crowd, root: Path, files: list[str], *, fence: str, store: str = ""
+    ) -> None:
+        """`store` is the URL of a store on a server."""
         self.crowd = crowd
+        self.store = store
         self.root = root
         self.files = files
         self.fence = fence
@@ -181,8 +187,9 @@ class Arena:
     def enter(self, role: str, *, ttl: float, pauses: float = 0) -> Child:
         seed = len(self.fighters)
         child = self.crowd.start(
-            FIGHTER, self.root, role, seed, ttl, self.fence, pauses, ",".join(self.files), name=role
-        )
+            FIGHTER, self.root, role, seed, ttl, self.fence, pauses, ",".join(self.files),
+            self.store, name=role,
+        )  # fmt: skip
         self.fighters.append(child)
         return child
 
@@ -260,8 +267,11 @@ def test_eight_processes_fight_while_others_are_stopped_and_killed(
     eight_fight(Arena(crowd, tmp_path / "repo", FILES, fence="fenced"), SECONDS)
 
 
-def eight_fight(arena: Arena, seconds: float) -> None:
-    """The fight; it must be one in which enough happens each second."""
+def eight_fight(
+    arena: Arena, seconds: float, *, meanwhile: Callable[[], None] = lambda: None
+) -> None:
+    """The fight; it must be one in which enough happens each second. Another thread does
+    something `meanwhile`, which ends before the fight."""
     steady = [arena.enter("steady", ttl=300) for _ in range(8)]
     sleepers = [arena.enter("sleeper", ttl=SHORT_TTL, pauses=0.02) for _ in range(2)]
     victims = [arena.enter("victim", ttl=300) for _ in range(2)]
@@ -269,7 +279,10 @@ def eight_fight(arena: Arena, seconds: float) -> None:
         child.wait_for("ready")
     for child in arena.fighters:
         child.tell()
+    other = Thread(target=meanwhile)
+    other.start()
     stops = disturb(arena, sleepers, victims, seconds)
+    other.join(60)
     arena.kill(victims[0])  # one of the last is gone without a word, too
     arena.end()
 
@@ -316,7 +329,7 @@ def disturb(arena: Arena, sleepers: list[Child], victims: list[Child], seconds: 
 
 def nothing_is_left(arena: Arena) -> None:
     """All are gone: no lease, no ticket, and a history that says the same as the state."""
-    with LockManager.open(arena.root) as manager:
+    with LockManager.open(arena.root, store=arena.store or None) as manager:
         Auditor().check(manager)
         assert manager.active_grants() == []
         for ticket in manager.queue():
@@ -330,6 +343,8 @@ def nothing_is_left(arena: Arena) -> None:
         assert manager.active_grants() == []
         assert manager.queue() == []
         assert fold(manager.events()).grants() == []
+    if arena.store:
+        return
     database = sqlite3.connect(arena.root / ".holdfast/ledger.db")
     assert database.execute("pragma integrity_check").fetchone() == ("ok",)
     database.close()
@@ -340,8 +355,12 @@ def test_a_process_stopped_between_check_and_write_does_harm_only_without_the_fe
     crowd: Crowd, tmp_path: Path, fence: str
 ) -> None:
     """The control: the same fighters and the same judge, with and without the fence."""
-    file = "guarded/a/0"
-    arena = Arena(crowd, tmp_path / "repo", [file], fence=fence)
+    stopped_and_overtaken(Arena(crowd, tmp_path / "repo", ["guarded/a/0"], fence=fence))
+
+
+def stopped_and_overtaken(arena: Arena) -> None:
+    """One fighter is stopped three times for longer than its lease, while others go on."""
+    (file,) = arena.files
     steady = [arena.enter("steady", ttl=300) for _ in range(2)]
     sleeper = arena.enter("sleeper", ttl=SHORT_TTL, pauses=1)
     for child in arena.fighters:
@@ -356,7 +375,7 @@ def test_a_process_stopped_between_check_and_write_does_harm_only_without_the_fe
     arena.end()
 
     violations = arena.violations()
-    if fence == "fenced":
+    if arena.fence == "fenced":
         assert violations == []
         assert len(sleeper.words("lost")) >= 3, sleeper.story()
         assert {code for _token, code in sleeper.words("lost")} == {"E_LOCK_EXPIRED"}
