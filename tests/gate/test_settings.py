@@ -14,13 +14,10 @@ from hypothesis import strategies as st
 
 import holdfast
 from holdfast.cli import exit_code
-from holdfast.gate.config.settings import (
-    ACROSS_CHOICES,
-    SHELL_CHOICES,
-    Settings,
-    SettingsError,
-)
-from holdfast.gate.config.settings_file import KEYS, TOP, plain_tables
+from holdfast.core.root_errors import SettingsError
+from holdfast.gate.config.settings import ACROSS_CHOICES, SHELL_CHOICES, Settings
+from holdfast.gate.config.settings_file import KEYS, TOP
+from holdfast.manager.files.plain_toml import plain_tables
 
 DEFAULTS = Settings()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.gate.config.settings import SettingsError
+from holdfast.core.root_errors import SettingsError
 from holdfast.work.screens.layout import AgentSettings, Layout
 from holdfast.work.tasks.task_agent import (
     AgentMissingError,

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.cli import exit_code
-from holdfast.gate.config.settings import SettingsError
+from holdfast.core.root_errors import SettingsError
 from holdfast.work.engine.work_items import PHASES, LockRequest
 from holdfast.work.screens.layout import Layout
 from holdfast.work.screens.manifest import Screen, ScreenManifest

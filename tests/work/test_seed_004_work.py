@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import LockManager, OverLockError
-from holdfast.gate.config.settings import SettingsError
+from holdfast.core.root_errors import SettingsError
 from holdfast.manager.files.paths import Tree
 from holdfast.work.screens.findings import Findings, FindingsError, aggregate
 from holdfast.work.screens.layout import Layout

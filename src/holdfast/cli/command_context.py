@@ -5,6 +5,9 @@ ledger is that of the nearest `.holdfast` above the first path, else of the git 
 it. A first path in neither belongs to the ledger of the caller's folder, which is made there if
 the caller is in no repository; a path outside of that is refused, and no ledger is made around it.
 
+A ledger on a server (see `holdfast.manager.ledger_location`) is there without any file, in each
+repository: `--store` with a server's URL holds for this process and all that it starts.
+
 Commands that only look never make a ledger: one made in a home folder by mistake would be the
 nearest for everything below it. For the same reason a request that is refused for its paths makes
 none outside of a repository.
@@ -21,9 +24,11 @@ from holdfast.core.errors import LockNotHeldError
 from holdfast.manager.files import realpath
 from holdfast.manager.files.paths import LEDGER_FOLDER, Tree, home_root
 from holdfast.manager.ledger import DEADLINE_SECONDS
+from holdfast.manager.ledger_location import is_on_server, own_folder
 from holdfast.manager.manager import LockManager
 from holdfast.manager.owners import variables
 from holdfast.manager.owners.identity import whoami
+from holdfast.store.store_url import is_server
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +47,11 @@ class CommandContext:
     def __init__(self, call: Call) -> None:
         self.call = call
         self.folder = _enter(call.many("-C"))
+        #: The URL of a store on this machine, if one was named.
         self.store = call.text("store") or os.environ.get(STORE_VARIABLE) or ""
+        if is_server(self.store):
+            os.environ[STORE_VARIABLE] = self.store  # from here on it is the ledger of each tree
+            self.store = ""
         if self.store.startswith("memory:"):
             raise UsageError(
                 "a ledger in memory would end with this command",
@@ -71,6 +80,10 @@ class CommandContext:
             tree = Tree(root)
             for place in places:
                 tree.place(place)  # raises BadKeyError before a ledger is made
+            if is_on_server(root):
+                from holdfast.store.sqlite.schema import make_folder
+
+                make_folder(own_folder(root))  # the tree begins here, as with a ledger on disk
         return LockManager.open(root)
 
     def find(self, places: list[str]) -> LockManager | None:
@@ -79,7 +92,9 @@ class CommandContext:
             is_there = os.path.exists(self.store.removeprefix("sqlite://"))
             is_known = self.store.startswith("sqlite:///")
         else:
-            is_there = os.path.isdir(f"{self._root(places)}/{LEDGER_FOLDER}")
+            root = self._root(places)
+            is_there = os.path.isdir(f"{root}/{LEDGER_FOLDER}")
+            is_there = is_there or (is_repository(root) and is_on_server(root))
             is_known = True
         return self.open(places) if is_there or not is_known else None
 

@@ -46,6 +46,12 @@ class BadKeyError(InvalidInput):
     code = "E_BAD_KEY"
 
 
+class SettingsError(InvalidInput):
+    """Invalid settings. The fields are `file`, `line` and `key`."""
+
+    code = "E_SETTINGS"
+
+
 class StoreError(HoldfastError):
     """The storage failed. Grants made before stay valid."""
 

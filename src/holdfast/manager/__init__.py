@@ -3,6 +3,7 @@
     manager            LockManager, the public interface
     ledger             the store of a repository, and its files
     ledger_location    where the ledger of a path is
+    server_location    the same for a ledger on a server: its URL, and the name of the repository
     grants             the grants that the manager returns
     all_grants         every grant, page by page
     keeper             `with manager.hold(…)`: a grant that a thread renews

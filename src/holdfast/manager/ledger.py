@@ -11,7 +11,7 @@ from time import monotonic
 from holdfast.manager.clock import SystemClock
 from holdfast.manager.files.paths import Tree, Words
 from holdfast.manager.files.unfinished_edits import dead_in
-from holdfast.manager.ledger_location import ledger_of
+from holdfast.manager.ledger_location import store_of
 from holdfast.store import open_store
 
 TYPE_CHECKING = False
@@ -41,8 +41,7 @@ class Ledger:
     def at(cls, root: str, *, end: float = float("inf")) -> Self:
         """The ledger of a repository whose root is already resolved. Neither opening it nor a call
         to its store lasts beyond `end`, a time of `time.monotonic()`."""
-        url = f"sqlite://{ledger_of(root)}"
-        store = open_store(url, clock=SystemClock(), is_dead=dead_in(root), end=end)
+        store = open_store(store_of(root), clock=SystemClock(), is_dead=dead_in(root), end=end)
         made = cls(store, tree=Tree(root, is_real=True))
         made.end = end
         return made

@@ -32,7 +32,7 @@ from holdfast.manager.files.unfinished_edits import dead_in, settles
 from holdfast.manager.grants import GrantSnapshot, LockGrant
 from holdfast.manager.ids import new_id
 from holdfast.manager.ledger import Ledger
-from holdfast.manager.ledger_location import is_url, root_of
+from holdfast.manager.ledger_location import complete, is_url, root_of
 from holdfast.manager.owners.liveness import is_dead, own_witness
 from holdfast.store import NEEDED_IN_CHILDREN, open_store
 
@@ -88,7 +88,7 @@ class LockManager(Ledger):
     @classmethod
     def open(cls, where: Path = ".", *, store: str | None = None) -> LockManager:
         """The locks of the repository around a path, or of the store with a URL (`memory:`,
-        `sqlite:///…`). An embedded store is created if missing."""
+        `sqlite:///…`, `postgresql://…`). An embedded store is created if missing."""
         clock = SystemClock()
         place = os.fspath(where)
         if store is None and is_url(place):
@@ -99,6 +99,7 @@ class LockManager(Ledger):
             return cls.at(home_root(realpath.absolute(place)))
         tree = Tree(root_of(store, place))
         dead = dead_in(tree.root)
+        store = complete(store, tree.root)
         return cls(open_store(store, clock=clock, is_dead=dead), tree=tree, clock=clock)
 
     # Acquiring

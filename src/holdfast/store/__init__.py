@@ -6,6 +6,7 @@
     postgres          a PostgreSQL server, for any number of hosts
     records           events as rows, and the keys of a grant, for every store on disk
     mutexes           the lock that a store holds during a call
+    store_url         the URL of a store on a server, as text
     file_descriptors  whether descriptor numbers still refer to the files that we opened
 
 The room imports the core only. A further store is one room here and one line in `open_store`.

@@ -8,9 +8,10 @@ from holdfast.cli import DONE, FAILED
 from holdfast.cli.command_context import CommandContext
 from holdfast.cli.parser import UsageError
 from holdfast.cli.printing import document, listed, out, plain, quoted, talk
+from holdfast.core.root_errors import SettingsError
 from holdfast.gate.config import seals
 from holdfast.gate.config.off_switch import switched_off
-from holdfast.gate.config.settings import Settings, SettingsError
+from holdfast.gate.config.settings import Settings
 from holdfast.gate.door import bundle
 from holdfast.gate.git.git_files import GitError
 from holdfast.gate.install import (

@@ -1,6 +1,8 @@
 """The settings of a repository: `holdfast.toml` at its root, and the defaults without one.
 
     notify = []              # a command that is started when an agent is blocked, or can continue
+    store = ""               # the store on a server that has the ledger; empty for one in this tree
+    repository = ""          # the repository's name there; empty for its first commit
 
     [gate]
     shell = "lease"          # how shell commands run: lease (where the kernel can), guard or off
@@ -29,13 +31,13 @@ A hook reads this each time. Without a file that costs one failed `open`, and th
 from __future__ import annotations
 
 from holdfast.core.model import Value
-from holdfast.core.root_errors import InvalidInput
+from holdfast.core.root_errors import SettingsError
+from holdfast.manager.files.settings_text import FILE, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
-FILE = "holdfast.toml"
 LEASE = "lease"
 GUARD = "guard"
 #: The earlier name of `lease`.
@@ -51,21 +53,10 @@ LEASE_EXCEPT = (
 TELL = "tell"
 REFUSE = "refuse"
 ACROSS_CHOICES = (TELL, REFUSE, OFF)
-#: The table that is not read here, and the first part of the names of its subtables.
-WORK = "work"
 
 #: A hook gives up by itself this long before its client's timeout, because a client that times out
 #: lets the write happen.
 MARGIN_SECONDS = 10
-
-#: A larger file cannot be meant as settings.
-SIZE_MAX = 1 << 18
-
-
-class SettingsError(InvalidInput):
-    """Invalid settings. The fields are `file`, `line` and `key`."""
-
-    code = "E_SETTINGS"
 
 
 class Settings(Value):
@@ -73,7 +64,8 @@ class Settings(Value):
 
     __slots__ = (
         "across_worktrees", "foreign_seconds", "hold_seconds", "idle_seconds", "lease_except",
-        "notify", "problem", "retry_seconds", "sandbox_write", "shell", "timeout_seconds", "wake",
+        "notify", "problem", "repository", "retry_seconds", "sandbox_write", "shell", "store",
+        "timeout_seconds", "wake",
     )  # fmt: skip
 
     def __init__(
@@ -90,6 +82,8 @@ class Settings(Value):
         across_worktrees: str = TELL,
         sandbox_write: tuple[str, ...] = (),
         notify: tuple[str, ...] = (),
+        store: str = "",
+        repository: str = "",
         problem: str = "",
     ) -> None:
         self.shell: Final = LEASE if shell == ENFORCE else shell
@@ -103,6 +97,9 @@ class Settings(Value):
         self.across_worktrees: Final = across_worktrees
         self.sandbox_write: Final = sandbox_write
         self.notify: Final = notify
+        #: Both are used by `manager.server_location`, which reads them itself.
+        self.store: Final = store
+        self.repository: Final = repository
         self.problem: Final = problem
 
     @property
@@ -138,33 +135,3 @@ class Settings(Value):
         if problems and not lenient:
             raise problems[0]
         return cls(**found, problem="; ".join(error.message for error in problems))
-
-
-def text_of(file: str) -> str | None:
-    """The text of a settings file; None if there is none. Raises SettingsError."""
-    try:
-        with open(file, "rb") as stream:
-            data = stream.read(SIZE_MAX + 1)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise SettingsError(
-            f"{file} cannot be read: {error.strerror or type(error).__name__}",
-            hint="make it a readable file, or remove it: without it the defaults apply",
-            file=file,
-        ) from error
-    if len(data) > SIZE_MAX:
-        raise SettingsError(
-            f"{file} is larger than {SIZE_MAX >> 10} KiB, the limit for settings",
-            hint=HINT, file=file,
-        )  # fmt: skip
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise SettingsError(
-            f"{file}, line {line}: this is not UTF-8", hint=HINT, file=file, line=line
-        ) from error
-
-
-HINT = "correct it, or remove it: without it the defaults apply"

@@ -9,8 +9,9 @@ import holdfast
 from holdfast.core.conflicts import fate
 from holdfast.core.draft import Draft
 from holdfast.core.errors import HoldfastError
+from holdfast.core.root_errors import SettingsError
 from holdfast.gate.config.off_switch import switched_off
-from holdfast.gate.config.settings import FILE, Settings, SettingsError
+from holdfast.gate.config.settings import Settings
 from holdfast.gate.doctor.codex_trust import codex_trust
 from holdfast.gate.doctor.finding import FAILED, HELD, NOTE, SKIPPED, Finding
 from holdfast.gate.doctor.forbidden_writes import PUT_RIGHT
@@ -33,6 +34,7 @@ from holdfast.gate.install.installed_clients import (
 )
 from holdfast.manager import transactions
 from holdfast.manager.files.paths import LEDGER_FOLDER
+from holdfast.manager.files.settings_text import FILE
 from holdfast.manager.files.unfinished_edits import left_running
 from holdfast.manager.manager import LockManager
 

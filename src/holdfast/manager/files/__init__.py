@@ -7,6 +7,8 @@ control_files     files that control Holdfast, a client or git: one table for al
 keepsakes         copies of the files that a grant may write, made before its work begins
 replace_file      content put in a file's place: a reader finds the old or the new, whole
 file_restore      one file, copied, compared and restored
+settings_text     the text of `holdfast.toml`
+plain_toml        its tables, read without the standard library's parser where possible
 unfinished_edits  owners that died in the middle of an edit: their locks outlive them until
                   the files are restored
 """

@@ -34,14 +34,15 @@ from itertools import pairwise
 from typing import Any
 
 from holdfast.core.keys import overlap
-from holdfast.gate.config.settings import FILE, WORK, SettingsError, text_of
+from holdfast.core.root_errors import SettingsError
 from holdfast.gate.config.settings_file import (
     checked,
     number,
     shown,
-    toml_tables,
     wrong,
 )
+from holdfast.manager.files.plain_toml import toml_tables
+from holdfast.manager.files.settings_text import FILE, WORK, text_of
 from holdfast.work.engine.work_items import ANALYZE, FIX, PHASES, LockRequest
 from holdfast.work.input_checks import folded, name_problem, path_problem, tidy
 from holdfast.work.screens.manifest import Screen, ScreenManifest

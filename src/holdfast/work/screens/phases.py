@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from holdfast.gate.config.settings import WORK, SettingsError
+from holdfast.core.root_errors import SettingsError
+from holdfast.manager.files.settings_text import WORK
 from holdfast.work.engine.work_items import (
     ANALYZE,
     APPLY,

@@ -26,11 +26,12 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core.errors import HoldfastError, InvalidInput
 from holdfast.core.model import Decision
 from holdfast.gate import checked_write
-from holdfast.gate.config.settings import FILE, Settings, text_of
+from holdfast.gate.config.settings import Settings
 from holdfast.gate.sandbox.box import demand
 from holdfast.gate.sandbox.kernel.landlock import support
 from holdfast.manager.files.control_files import ControlFileError, control_of
 from holdfast.manager.files.paths import Tree
+from holdfast.manager.files.settings_text import FILE, text_of
 from holdfast.manager.grants import LockGrant
 from holdfast.manager.manager import LockManager
 from holdfast.work.engine.item_store import ItemStore

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from holdfast.core.errors import StoreError
 from holdfast.core.model import Event
 from holdfast.gate.broker.command_start import demand
-from holdfast.gate.config.settings import FILE, Settings, text_of
+from holdfast.gate.config.settings import Settings
 from holdfast.gate.sandbox import SandboxError
 from holdfast.manager import transactions
+from holdfast.manager.files.settings_text import FILE, text_of
 from holdfast.manager.manager import LockManager
 from holdfast.work.engine.ledger_follower import LedgerFollower
 from holdfast.work.engine.scheduler import Scheduler

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.core.errors import InvalidInput
-from holdfast.gate.config.settings import FILE, WORK
+from holdfast.manager.files.settings_text import FILE, WORK
 from holdfast.work.screens.layout import AgentSettings, Layout
 from holdfast.work.screens.phases import WORD_BYTES_MAX
 from holdfast.work.screens.templates import filled
