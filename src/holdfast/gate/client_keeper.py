@@ -23,7 +23,7 @@ from holdfast.core.errors import StoreError
 from holdfast.core.model import SECOND
 from holdfast.core.wait_line import hand_over
 from holdfast.gate import side_process
-from holdfast.manager.files.paths import LEDGER_FOLDER
+from holdfast.manager.ledger_location import has_ledger
 from holdfast.manager.owners.liveness import is_dead, witness_of
 from holdfast.manager.owners.running_calls import named
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from holdfast.core.model import Decision, Witness
     from holdfast.core.view import View
 
-LEDGER = f"{LEDGER_FOLDER}/ledger.db"
 #: How much of a lease may pass before it is renewed.
 RENEW_PART = 1 / 3
 #: How soon an unreachable ledger is tried again.
@@ -92,7 +91,7 @@ def _renewed(root: str, key: str, client: Witness, seconds: float) -> bool:
     from holdfast.manager import transactions
     from holdfast.manager.manager import LockManager
 
-    if not os.path.lexists(f"{root}/{LEDGER}"):
+    if not has_ledger(root):
         return False
     length = round(seconds * SECOND)
     with LockManager.open(root) as manager:

@@ -1,8 +1,8 @@
 """Which agent of this machine holds a lock. The lock file names a machine, and agents share one.
 
-The note is beside the ledger, never in the lock file, which other programs read. It is bound to one
-lock by the lock's whole content, so it never applies to a later one. A lock without a note belongs
-to the machine: any holder on it may release the lock.
+The note is in the clone's own `.holdfast`, wherever the ledger is, never in the lock file, which
+other programs read. It is bound to one lock by the lock's whole content, so it never applies to a
+later one. A lock without a note belongs to the machine: any holder on it may release the lock.
 
 Agents are distinguished by their sessions, and runners by their names. A person is a user, not a
 terminal: a lock for hours outlives the terminal and the shell in which it was acquired.
@@ -16,7 +16,7 @@ from holdfast.core import codec
 from holdfast.core.model import Holder
 from holdfast.manager.files.paths import home_root
 from holdfast.manager.files.replace_file import replace_file
-from holdfast.manager.ledger_location import ledger_of
+from holdfast.manager.ledger_location import own_folder
 from holdfast.manager.owners.identity import HOLDER_VARIABLE, user_name, whoami
 from holdfast.specs import spec_files
 from holdfast.specs.lockfile_codec import lock_bytes
@@ -95,7 +95,7 @@ class HolderNotes:
     def _file(self, spec_name: str) -> str:
         if not self._folder:
             root = home_root(self._workspace)
-            self._ledger = os.path.dirname(ledger_of(root))
+            self._ledger = own_folder(root)
             self._folder = f"{self._ledger}/{FOLDER}/{os.path.relpath(self._specs_dir, root)}"
         return f"{self._folder}/{spec_name}/{FILE}"
 

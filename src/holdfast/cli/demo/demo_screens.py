@@ -36,6 +36,7 @@ from holdfast.cli.terminal.tables import RED
 from holdfast.core.model import SECOND
 from holdfast.gate.sandbox.kernel import seccomp
 from holdfast.gate.sandbox.kernel.landlock import support
+from holdfast.manager.ledger_location import own_store
 from holdfast.manager.manager import LockManager
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Director:
         self._pace = pace
         self._has_git = demo_screens_stage.build(root, pace)
         self._opened = ExitStack()
-        self._manager = self._opened.enter_context(LockManager.open(root))
+        self._manager = self._opened.enter_context(LockManager.open(own_store(root)))
         self._story = Story(root, demo_screens_stage.SLOTS)
         self._dispatcher: subprocess.Popen[bytes] | None = None
         self._killed: dict[str, Any] = {}
@@ -129,7 +130,7 @@ class Director:
         from holdfast.server.server import ListenError, Server
 
         # on a ledger of its own, so that the work does not wait for viewers
-        manager = self._opened.enter_context(LockManager.open(self._root))
+        manager = self._opened.enter_context(LockManager.open(own_store(self._root)))
         try:
             server = Server(manager, port=0, changes=False)  # there is nothing to decide
         except ListenError as error:

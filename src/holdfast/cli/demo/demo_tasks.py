@@ -42,6 +42,7 @@ from holdfast.cli.printing import document, listed, quoted
 from holdfast.cli.terminal.tables import RED
 from holdfast.core.model import SECOND
 from holdfast.manager.files.paths import LEDGER_FOLDER
+from holdfast.manager.ledger_location import own_store
 from holdfast.manager.manager import LockManager
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class Director:
         self._root = f"{folder}/{stage.REPOSITORY}"
         self._log = f"{folder}/{stage.DISPATCH_LOG}"
         self._has_git = stage.build(folder, pace)
-        self._manager = LockManager.open(self._root)
+        self._manager = LockManager.open(own_store(self._root))
         self._story = Story()
         self._dispatcher: subprocess.Popen[bytes] | None = None
         self._killed: dict[str, Any] = {}

@@ -11,7 +11,7 @@ from holdfast.cli import DONE
 from holdfast.cli.command_context import CommandContext
 from holdfast.cli.guarding.person import person_in
 from holdfast.cli.printing import document, out, plain, talk
-from holdfast.core.errors import StoreError
+from holdfast.core.root_errors import BadKeyError, SettingsError, StoreError
 from holdfast.gate.config.off_switch import (
     Off,
     switch_off,
@@ -76,7 +76,7 @@ def _recorded(root: str, type: str, data: dict[str, str]) -> str:
     try:
         with LockManager.open(root) as manager:
             transactions.note(manager, type, data)
-    except StoreError as error:
+    except (StoreError, SettingsError, BadKeyError) as error:
         return f"  it could not be logged: {plain(error.message)}"
     return ""
 

@@ -44,7 +44,7 @@ def person(
 def person_in(root: str, may: str, hint: str, *, at_a_terminal: bool = True) -> Holder:
     """The same in a repository whose ledger may be missing or broken; then only the environment
     shows that a process runs for an agent."""
-    from holdfast.core.errors import StoreError
+    from holdfast.core.root_errors import BadKeyError, SettingsError, StoreError
     from holdfast.manager.files.paths import LEDGER_FOLDER
     from holdfast.manager.manager import LockManager
 
@@ -53,7 +53,11 @@ def person_in(root: str, may: str, hint: str, *, at_a_terminal: bool = True) -> 
         try:
             with LockManager.open(root) as manager:
                 me = person(may, hint, at_a_terminal=at_a_terminal, manager=manager)
-        except StoreError:
+        except (
+            StoreError,
+            SettingsError,
+            BadKeyError,
+        ):  # broken, away, or its server is not named rightly
             pass
     return me
 

@@ -22,6 +22,7 @@ from holdfast.cli.locking.run_command import (
 )
 from holdfast.cli.printing import complain, plain, talk
 from holdfast.gate.sandbox.starting.signal_relay import SignalRelay
+from holdfast.manager.ledger_location import folder_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def _serve(call: Call, abi: int, signals: SignalRelay, link: Link) -> int:
     if call.flag("sandbox"):
         runner_folders, open_places = _runner_folders(manager, holder)
     root, wait = tree_of(manager).root, call.wait()
-    ledger = os.path.dirname(manager.store.url.removeprefix("sqlite://"))
+    ledger = folder_of(manager.store.url, root)
     enclosure = Enclosure(
         root, ledger, abi, until_commit=call.flag("until-commit"), places=open_places
     )

@@ -16,7 +16,7 @@ from holdfast.gate.broker.heard_calls import keep_own_umask
 from holdfast.gate.broker.runner import Watch, run_below
 from holdfast.gate.sandbox import SOCKET_VARIABLE, SandboxError
 from holdfast.gate.sandbox.starting.signal_relay import SignalRelay
-from holdfast.manager.ledger_location import ledger_of
+from holdfast.manager.ledger_location import own_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class _Serving:
 
     def serve(self, command: Sequence[str], abi: int, signals: SignalRelay, link: Link) -> int:
         try:
-            enclosure = Enclosure(self._root, os.path.dirname(ledger_of(self._root)), abi)
+            enclosure = Enclosure(self._root, own_folder(self._root), abi)
             child = enclosure.start(
                 command,
                 {**os.environ, SOCKET_VARIABLE: socket_path(self._root)},

@@ -17,7 +17,7 @@ from holdfast.gate.install import git_part, install_plan
 from holdfast.gate.install.hook_command import own_command, probe
 from holdfast.gate.install.install_record import load
 from holdfast.gate.install.installed_clients import git_folder
-from holdfast.manager.files.paths import LEDGER_FOLDER
+from holdfast.manager.ledger_location import has_ledger
 from holdfast.manager.manager import LockManager
 
 TYPE_CHECKING = False
@@ -82,7 +82,7 @@ def _hooks(root: str) -> list[Repair]:
 
 
 def _reap(root: str) -> list[Repair]:
-    if not os.path.lexists(f"{root}/{LEDGER_FOLDER}/ledger.db"):
+    if not has_ledger(root):
         return []
     with LockManager.open(root) as manager:
         endings = manager.reap()

@@ -33,9 +33,9 @@ from holdfast.gate.install.installed_clients import (
     obstacles,
 )
 from holdfast.manager import transactions
-from holdfast.manager.files.paths import LEDGER_FOLDER
 from holdfast.manager.files.settings_text import FILE
 from holdfast.manager.files.unfinished_edits import left_running
+from holdfast.manager.ledger_location import has_ledger
 from holdfast.manager.manager import LockManager
 
 TYPE_CHECKING = False
@@ -202,7 +202,7 @@ def git(root: str) -> list[Finding]:
 
 def ledger(root: str) -> list[Finding]:
     """Whether the ledger can be read, and which leases of dead owners are left in it."""
-    if not os.path.lexists(f"{root}/{LEDGER_FOLDER}/ledger.db"):
+    if not has_ledger(root):
         return []
     try:
         with LockManager.open(root) as manager:

@@ -19,6 +19,7 @@ from holdfast.core.model import Holder, agent_key
 from holdfast.gate.doctor.client_rules import Ran
 from holdfast.gate.git.git_files import outside
 from holdfast.manager.files.paths import LEDGER_FOLDER
+from holdfast.manager.ledger_location import own_store
 from holdfast.manager.manager import LockManager
 from holdfast.manager.owners.liveness import witness_of
 
@@ -94,7 +95,7 @@ class Scene:
             witness=witness_of(self._owner.pid), client="claude", session=_OWNER,
         )  # fmt: skip
         os.mkdir(f"{self.root}/{LEDGER_FOLDER}")
-        with LockManager.open(self.root) as manager:
+        with LockManager.open(own_store(self.root)) as manager:
             held = [f"{self.root}/{HELD}"]
             if manager.try_acquire(holder=holder, write_paths=held, ttl=None) is None:
                 raise StoreError("a new ledger refused its first lock", hint="try again")

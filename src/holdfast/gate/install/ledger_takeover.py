@@ -22,6 +22,7 @@ from holdfast.manager import transactions
 from holdfast.manager.files import checkouts
 from holdfast.manager.files.paths import LEDGER_FOLDER
 from holdfast.manager.ids import new_id
+from holdfast.manager.ledger_location import own_store
 from holdfast.manager.manager import LockManager
 
 TYPE_CHECKING = False
@@ -49,7 +50,7 @@ def take_over(root: str, checkout: str) -> int:
     commands hold locks there."""
     known: set[str] = set()
     with LockManager.open(root) as manager:
-        with LockManager.open(checkout) as old:
+        with LockManager.open(own_store(checkout)) as old:
             live = _live(old)
             _reject_others(root, checkout, live)
             count = _admit(manager, root, checkout, live, known)

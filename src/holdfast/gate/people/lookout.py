@@ -3,7 +3,7 @@
 A commit, the end of a session, a person's `unlock`, a death or an expired lease may free the file,
 perhaps while no other process of ours runs. So where `notify` is set there is one process for a
 repository (`gate.side_process`), from the moment that an agent is blocked until none is. It is
-woken by writes to the ledger, and checks twice a second for deaths and expiries, which no process
+woken by changes of the ledger, and checks twice a second for deaths and expiries, which no process
 writes.
 
 Notifications are recorded in the ledger, so a killed lookout is replaced without repeating one: by
@@ -23,7 +23,12 @@ from holdfast.gate.rulebook import unblocking
 from holdfast.manager import transactions
 from holdfast.manager.files.paths import LEDGER_FOLDER
 from holdfast.manager.ledger import Ledger
+from holdfast.manager.ledger_location import has_ledger, is_on_server
 from holdfast.store.sqlite.wake_ups import FOLLOWER, Mailbox, Post
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.store.contract import Store
 
 #: How often to check whether owners are alive and leases have expired.
 LOOK_SECONDS = 0.5
@@ -38,7 +43,7 @@ def run(words: list[str]) -> None:
     (root,) = words
     place = side_process.Place(root, LOOKOUT)
     try:
-        while _is_there(root) and place.claim():
+        while has_ledger(root) and place.claim():
             is_done = _looked(root, place)
             place.give_up()
             # An agent that was blocked just before that counts on this lookout.
@@ -50,10 +55,10 @@ def run(words: list[str]) -> None:
 
 def _looked(root: str, place: side_process.Place) -> bool:
     """Watch, and notify people, until no agent is blocked. False if it ends for another reason."""
-    ears = _Ears(f"{root}/{LEDGER_FOLDER}")
     reached = monotonic()
     with Ledger.at(root) as manager:
-        while place.is_ours() and _is_there(root) and monotonic() < reached + PATIENCE_SECONDS:
+        ears = _ears(root, manager)
+        while place.is_ours() and has_ledger(root) and monotonic() < reached + PATIENCE_SECONDS:
             try:
                 found = transactions.look(manager, unblocking.look_out)
                 reached = monotonic()
@@ -72,13 +77,8 @@ def _looked(root: str, place: side_process.Place) -> bool:
     return False
 
 
-def _is_there(root: str) -> bool:
-    """Whether there is a ledger: opening a missing one would create it."""
-    return os.path.lexists(f"{root}/{LEDGER_FOLDER}/ledger.db")
-
-
 def _is_any_agent_blocked(root: str) -> bool:
-    if not _is_there(root):
+    if not has_ledger(root):
         return False
     with Ledger.at(root) as manager:
         return bool(transactions.look(manager, unblocking.look_out).outcome[1])
@@ -91,6 +91,32 @@ def _bury() -> None:
             pass
     except ChildProcessError:
         pass
+
+
+def _ears(root: str, manager: Ledger) -> _Ears | _Events:
+    return _Events(manager.store) if is_on_server(root) else _Ears(f"{root}/{LEDGER_FOLDER}")
+
+
+class _Events:
+    """Waits for events of a ledger on a server."""
+
+    __slots__ = ("_seen", "_store")
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._seen = 0
+
+    def listen(self) -> None:
+        """Wait until it is time to look again. The first time that is at once: there are events
+        that were not seen."""
+        try:
+            last = self._store.wait(self._seen, LOOK_SECONDS)
+        except StoreError:
+            sleep(LOOK_SECONDS)
+            return
+        if last > self._seen:
+            self._seen = last
+            sleep(SETTLE_SECONDS)
 
 
 class _Ears:

@@ -21,8 +21,9 @@ from holdfast.gate.clients import Told, claude, text_of
 from holdfast.gate.config.off_switch import switched_off
 from holdfast.gate.rulebook import agent_records
 from holdfast.manager import transactions
-from holdfast.manager.files.paths import LEDGER_FOLDER, find_root
+from holdfast.manager.files.paths import find_root
 from holdfast.manager.ledger import Ledger
+from holdfast.manager.ledger_location import has_ledger
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def _state(data: bytes, end: float) -> SessionState | None:
         return None
     session, folder = Told(told).session, _folder(told)
     root = find_root(folder) if session and folder else None
-    if root is None or not os.path.exists(f"{root}/{LEDGER_FOLDER}/ledger.db"):
+    if root is None or not has_ledger(root):
         return None
     if switched_off(root) is not None:
         return SessionState(root, session, is_off=True)

@@ -17,6 +17,7 @@ from holdfast.gate.sandbox.starting.restricted_start import start
 from holdfast.manager.files.control_files import ControlFileError
 from holdfast.manager.files.paths import LEDGER_FOLDER
 from holdfast.manager.files.realpath import plain
+from holdfast.manager.ledger_location import folder_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -117,9 +118,7 @@ class Sandbox:
 
     def _closed(self, root: str) -> list[str]:
         """The folders of the ledger, which no setting may open."""
-        ledger = self._manager.store.url.removeprefix("sqlite://")
-        found = [f"{root}/{LEDGER_FOLDER}"]
-        return [*found, os.path.dirname(ledger)] if ledger.startswith("/") else found
+        return [f"{root}/{LEDGER_FOLDER}", folder_of(self._manager.store.url, root)]
 
     @property
     def scratch(self) -> str:

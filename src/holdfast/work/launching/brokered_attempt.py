@@ -23,6 +23,7 @@ from holdfast.gate.sandbox import SOCKET_VARIABLE
 from holdfast.manager import transactions
 from holdfast.manager.files.keepsakes import Keepsake
 from holdfast.manager.files.paths import LEDGER_FOLDER
+from holdfast.manager.ledger_location import folder_of
 from holdfast.manager.manager import LockManager
 
 if TYPE_CHECKING:
@@ -110,8 +111,8 @@ class Brokered:
     ) -> int:
         """Start a command of the task; its pid. `begin` starts it in an enclosure, with these
         variables. Raises OSError, ValueError, SandboxError."""
-        ledger = self.manager.store.url.removeprefix("sqlite://")
-        closed = [runner_folders.folder, f"{self._root}/{LEDGER_FOLDER}", os.path.dirname(ledger)]
+        ledger = folder_of(self.manager.store.url, self._root)
+        closed = [runner_folders.folder, f"{self._root}/{LEDGER_FOLDER}", ledger]
 
         def opened(places: OpenPlaces) -> None:
             places.add_listed(self._root, write, controls_of(self._root), keep=closed)
@@ -122,9 +123,7 @@ class Brokered:
         self._leases.begin_command()
         self._said.clear()
         runner_folders.furnish({**QUESTIONS, **questions(self._leases, WAIT_SECONDS)})
-        enclosure = Enclosure(
-            self._root, os.path.dirname(ledger), self._abi, closes_git=True, places=opened
-        )
+        enclosure = Enclosure(self._root, ledger, self._abi, closes_git=True, places=opened)
         told = dict.fromkeys(("TMPDIR", "TMP", "TEMP"), runner_folders.tmp)
         whole = {**environment, **told, SOCKET_VARIABLE: runner_folders.socket}
         try:
