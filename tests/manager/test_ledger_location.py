@@ -19,7 +19,7 @@ from holdfast.manager.clock import SystemClock
 from holdfast.manager.files.paths import home_root
 from holdfast.manager.ledger import Ledger
 from holdfast.store import open_store
-from holdfast.store.store_url import without_password
+from holdfast.store.store_url import split, without_password
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -342,6 +342,17 @@ def test_the_settings_come_before_the_fragment_and_that_before_the_history(
     assert at(clone) == f"{URL}#{first_of(clone)}", "a name that was set does not stay"
 
 
+def test_a_name_with_a_percent_sign_is_the_same_name_for_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings(tmp_path, 'repository = "100%20"\n')
+    monkeypatch.setenv("HOLDFAST_STORE", f"{URL}#our%20shop")
+    assert at(tmp_path) == f"{URL}#100%2520"
+    assert split(at(tmp_path)) == (URL, "100%20")
+    settings(tmp_path, "")
+    assert at(tmp_path) == f"{URL}#our shop"
+
+
 @needs_git
 def test_a_tree_below_its_repository_has_a_name_of_its_own(
     clone: Path, monkeypatch: pytest.MonkeyPatch
@@ -454,6 +465,8 @@ def test_a_url_that_cannot_be_read_is_refused_without_its_password(
         ("postgresql://db/x?", "postgresql://db/x?"),
         ("sqlite:///a:b@c/ledger.db", "sqlite:///a:b@c/ledger.db"),
         ("memory:", "memory:"),
+        ("mysql://a:b@db/x", "mysql://a@db/x"),
+        ("postgresql:a:b@db/x", "postgresql:"),
     ],
 )  # fmt: skip
 def test_a_url_is_shown_without_its_password(url: str, shown: str) -> None:

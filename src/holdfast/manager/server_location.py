@@ -150,12 +150,11 @@ def _completed(url: str, root: str, settings: dict[str, Any], *, keeps: bool) ->
 
 
 def _check(url: str) -> None:
-    base, fragment = store_url.split(url)
-    if not store_url.is_readable(url) or "//" not in base:
+    fragment = store_url.split(url)[1]
+    if not store_url.is_readable(url):
         raise BadKeyError(
             f"{store_url.without_password(url)!r} does not name a store",
-            hint="write postgresql://user@host/database; in a user name or password, "
-            "% / ? # @ : are written %25 %2F %3F %23 %40 %3A",
+            hint=store_url.WRITE_IT,
         )
     if fragment and not store_url.is_name(fragment):
         raise BadKeyError(

@@ -15,6 +15,7 @@ The room imports the core only. A further store is one room here and one line in
 from __future__ import annotations
 
 from holdfast.core.root_errors import BadKeyError, StoreError
+from holdfast.store.store_url import is_server, without_password
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,12 +40,12 @@ def open_store(url: str, *, clock: Clock, is_dead: IsDead, end: float = float("i
         from holdfast.store.sqlite.sqlite_store import SqliteStore
 
         return SqliteStore(url[len("sqlite://") :], clock=clock, is_dead=is_dead, end=end)
-    if url.startswith(("postgresql://", "postgres://")):
+    if is_server(url):
         return _open_on_server(url, is_dead, end)
     raise BadKeyError(
-        f"{url!r} does not name a store",
+        f"{without_password(url)!r} does not name a store",
         hint="use sqlite:///absolute/path/to/ledger.db, postgresql://host/database, or memory:",
-        url=url,
+        url=without_password(url),
     )
 
 

@@ -2,8 +2,9 @@
 
     postgresql://[user@]host[:port]/database[?options][#REPOSITORY]
 
-The fragment names the repository in the database, as it is written: nothing in it is decoded. This
-module does not check the rest, which is up to the driver. It imports nothing: hooks need it.
+The fragment names the repository in the database, with `%` before what is not written as it is.
+This module does not check the rest, which is up to the driver. It imports nothing that a hook with
+an embedded ledger does not need.
 """
 
 from __future__ import annotations
@@ -11,6 +12,12 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+#: What to do about a URL that is not `is_readable`.
+WRITE_IT = (
+    "write postgresql://user@host/database; in a user name or password, "
+    "% / ? # @ : are written %25 %2F %3F %23 %40 %3A"
+)
 
 _SCHEMES = ("postgresql:", "postgres:")
 #: The options of a URL that are secrets.
@@ -23,31 +30,37 @@ def is_server(url: str) -> bool:
 
 
 def split(url: str) -> tuple[str, str]:
-    """The URL without its fragment, and the fragment, which names the repository."""
+    """The URL without its fragment, and the name of the repository in that."""
     base, _, repository = url.partition("#")
+    if "%" in repository:
+        from urllib.parse import unquote
+
+        repository = unquote(repository)
     return base, repository
 
 
 def joined(base: str, repository: str) -> str:
     """The URL of one repository in a database."""
-    return f"{base}#{repository}" if repository else base
+    return f"{base}#{repository.replace('%', '%25')}" if repository else base
 
 
 def is_readable(url: str) -> bool:
     """Whether the end of a user name and password can be told. It cannot if one of them contains a
     character that separates the parts of a URL: that character must be written with `%`."""
     authority, rest = _parts(url)
+    if is_server(url) and "//" not in url:
+        return False
     return "@" in authority or "@" not in rest or _has_numbered_ports(authority)
 
 
 def without_password(url: str) -> str:
     """The URL as it may be shown: no password, in the user's part or among the options. A text that
-    names no server is left as it is."""
-    if not is_server(url):
-        return url
+    names a store on this machine is left as it is."""
     scheme, slashes, rest = url.partition("//")
-    if not slashes:
+    if url.startswith(("sqlite:", "memory:")):
         return url
+    if not slashes:
+        return f"{scheme.partition(':')[0]}:" if is_server(url) else url
     authority = _parts(url)[0]
     whole = authority if is_readable(url) else rest
     user, at, _host = whole.rpartition("@")

@@ -10,6 +10,8 @@ from psycopg import Error, conninfo
 
 from holdfast.core.errors import StoreFullError, StoreReadonlyError
 from holdfast.core.root_errors import BadKeyError, StoreBusyError, StoreError
+from holdfast.store import store_url
+from holdfast.store.store_url import without_password
 
 #: Errors that a moment's patience may end: the server is starting, stopping, or full.
 PASSING = frozenset(("57P01", "57P02", "57P03", "53300", "08000", "08001", "08003", "08006"))
@@ -28,38 +30,24 @@ class ServerAwayError(StoreError):
 
 def split(url: str) -> tuple[str, str]:
     """The URL for the driver, and the name of the repository. Raises BadKeyError."""
-    address, mark, name = url.partition("#")
-    if not mark or not name.strip():
+    address, name = store_url.split(url)
+    if not store_url.is_readable(url):  # no error of the driver, which would quote a part of it
         raise BadKeyError(
-            f"{shown(url)} does not name a repository in the database",
+            f"{without_password(url)} is not the URL of a server", hint=store_url.WRITE_IT
+        )
+    if not name.strip():
+        raise BadKeyError(
+            f"{without_password(url)} does not name a repository in the database",
             hint="add its name after a #: postgresql://host/database#name",
         )
-    from urllib.parse import unquote
-
     try:
         conninfo.conninfo_to_dict(address)
     except Error as error:
         raise BadKeyError(
-            f"{shown(url)} is not the URL of a server: {one_line(error)}",
+            f"{without_password(url)} is not the URL of a server: {one_line(error)}",
             hint="write it as postgresql://user@host:5432/database",
         ) from None
-    return address, unquote(name)
-
-
-def shown(url: str) -> str:
-    """The URL without its password."""
-    scheme, mark, rest = url.partition("://")
-    place, slash, path = rest.partition("/")
-    user, at, host = place.rpartition("@")
-    path, question, options = path.partition("?")
-    if "password" in options:
-        options, fragment_mark, fragment = options.partition("#")
-        kept = [
-            one for one in options.split("&") if not one.startswith(("password=", "sslpassword="))
-        ]
-        options = "&".join(kept) + fragment_mark + fragment
-        question = "?" if kept else ""
-    return f"{scheme}{mark}{user.partition(':')[0]}{at}{host}{slash}{path}{question}{options}"
+    return address, name
 
 
 def one_line(error: BaseException) -> str:
@@ -80,7 +68,7 @@ def is_passing(error: Error) -> bool:
 
 def cannot_connect(error: Error, url: str) -> StoreError:
     """The error for a connection that could not be made."""
-    place = shown(url)
+    place = without_password(url)
     return _refused(error, place) or away(place, one_line(error))
 
 
@@ -144,7 +132,7 @@ _REASONS = (
 
 def of_statement(error: Error, url: str) -> StoreError:
     """The error for a statement that the server refused."""
-    place, code, said = shown(url), error.sqlstate or "", one_line(error)
+    place, code, said = without_password(url), error.sqlstate or "", one_line(error)
     if code == "55P03":
         return StoreBusyError(
             f"another process is deciding, and holds the ledger {place}",

@@ -17,6 +17,7 @@ from psycopg.types.numeric import Int8Dumper
 from holdfast.core.root_errors import StoreError
 from holdfast.store.postgres import migrations, server_errors
 from holdfast.store.postgres.statements import ALL, Statements
+from holdfast.store.store_url import without_password
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class ServerSession:
         text = ALL["connect"].encode().replace(b":sign", b"'%s'" % self._sign.encode())
         text = text.replace(b":inside", _ms(INSIDE_SECONDS)).replace(b":wait", _ms(WAIT_SECONDS))
         self.version, encoding, has_tables, self.backend = self._all(text)
-        place = server_errors.shown(self.url)
+        place = without_password(self.url)
         if encoding != "UTF8":
             raise StoreError(
                 f"the database of {place} has the encoding {encoding}, and paths need UTF8",
@@ -173,7 +174,7 @@ class ServerSession:
         if row[-2] != self._sign:
             self.roll_back()
             raise StoreError(
-                f"{server_errors.shown(self.url)} is behind a pooler that gives each transaction "
+                f"{without_password(self.url)} is behind a pooler that gives each transaction "
                 "another session",
                 hint="set the pooler to session mode (pool_mode = session), or connect directly",
             )

@@ -28,6 +28,7 @@ from holdfast.store.postgres.server_sections import ServerFence, ServerSnapshot
 from holdfast.store.postgres.server_session import INSIDE_SECONDS, ServerSession, SessionLostError
 from holdfast.store.postgres.server_view import ServerView
 from holdfast.store.records import build_or_fail
+from holdfast.store.store_url import without_password
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class PostgresStore:
         """With a `clock`, which only tests and simulators have, that clock replaces the server's.
         Raises if opening takes beyond `end`, a time of `time.monotonic()`."""
         server_errors.split(url)
-        self.url = server_errors.shown(url)
+        self.url = without_password(url)
         self.lease = None if lease_seconds is None else round(lease_seconds * SECOND)
         self._address = url
         self._clock = clock
