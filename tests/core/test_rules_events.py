@@ -14,18 +14,18 @@ from holdfast.core.table import fold
 from holdfast.testing.conformance import Scene, refused, state_of
 
 VOCABULARY = {
-    "lock_acquired", "lock_renewed", "lock_released", "lock_reaped", "lock_stolen",
+    "lock_acquired", "lock_renewed", "leases_kept", "lock_released", "lock_reaped", "lock_stolen",
     "lock_forced", "lock_moved", "lock_refused",
     "ticket_added", "ticket_reserved", "ticket_dropped",
 }  # fmt: skip
 ENDING = {"grant", "holder", "token", "paths"}
 
 
-def test_the_vocabulary_is_these_eleven_words_in_version_one() -> None:
+def test_the_vocabulary_is_these_twelve_words_in_version_one() -> None:
     words = {
         value
         for name, value in vars(events).items()
-        if name.startswith(("LOCK_", "TICKET_")) and isinstance(value, str)
+        if name.startswith(("LOCK_", "LEASES_", "TICKET_")) and isinstance(value, str)
     }
     assert words == VOCABULARY
     assert events.VERSION == 1

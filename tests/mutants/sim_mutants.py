@@ -148,6 +148,7 @@ class _Wallless:
     def __init__(self, view: View) -> None:
         self.now = view.now
         self.slept = view.slept
+        self.lease = view.lease
         self.wall = 0
 
 

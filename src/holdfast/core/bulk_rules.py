@@ -6,20 +6,31 @@ Like those in `rules`, they take a view and a command, and return a decision.
 from __future__ import annotations
 
 from holdfast.core import events
-from holdfast.core.conflicts import checked_keys, covers, fate, in_the_way
-from holdfast.core.draft import NOTHING, Draft, granted, reach
+from holdfast.core.conflicts import (
+    checked_keys,
+    covers,
+    expiry,
+    fate,
+    in_the_way,
+    steal_only,
+)
+from holdfast.core.draft import NOTHING, Draft, granted, kept_for, reach
 from holdfast.core.model import Conflicts, Decision, Event, Grant, Refusal, Request
 from holdfast.core.wait_line import hand_over
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any, TypeVar
 
     from holdfast.core.model import Holder
     from holdfast.core.view import View
 
     T = TypeVar("T")
+
+#: A lease of which less than this part has passed (a sixth) is not renewed yet. It is half of the
+#: time between two renewals, so that all leases of a process are soon renewed together.
+FRESH_PART = 6
 
 
 def take_each(draft: Draft, requests: Sequence[Request]) -> list[Grant] | Conflicts:
@@ -234,6 +245,51 @@ def come_to_rest(draft: Draft, holder_key: str, length: int | None) -> list[Gran
         else:
             left.append(grant)
     return left
+
+
+def keep(view: View, holder_keys: Iterable[str]) -> Decision[list[str]]:
+    """Renew the leases without a ttl of these holders, in one decision. The outcome is the holders
+    that still have such leases, or wait for some.
+
+    A lease that has ended is removed and never revived: another holder may have seen it free.
+    """
+    draft = Draft(view)
+    left, due = [], []
+    for key in holder_keys:
+        has_some = False
+        for grant in view.held_by(key):
+            if grant.ttl is None and not end_if_over(draft, grant):
+                has_some = True
+                due.append(grant)
+        if has_some or (view.has_tickets and any(True for _ in draft.waiting(key))):
+            left.append(key)
+    renew_kept(draft, due)
+    hand_over(draft)
+    return draft.done(left)
+
+
+def end_if_over(draft: Draft, grant: Grant) -> bool:
+    """Whether a lease has ended; if so it is removed, unless only a steal may do that."""
+    why = fate(draft, grant)
+    if why and not steal_only(grant):
+        draft.end(grant, events.LOCK_REAPED, why=why)
+    return bool(why)
+
+
+def renew_kept(draft: Draft, grants: Iterable[Grant]) -> None:
+    """A part of a decision, on a ledger where leases without a ttl have to be renewed: renew those
+    of these live leases of which enough has passed."""
+    length = draft.view.lease
+    if length is None:
+        return
+    fresh = draft.now + length - length // FRESH_PART
+    due = [
+        grant
+        for grant in grants
+        if kept_for(draft.view, grant.holder) is not None
+        and ((ends := expiry(draft, grant)) is None or ends < fresh)
+    ]
+    draft.keep(due, length)
 
 
 def with_note(

@@ -150,6 +150,8 @@ def spelled(type: str, grant: Grant, more: Mapping[str, Any]) -> dict[str, Any]:
         "token": grant.token,
         "ttl": grant.ttl,
     }
+    if grant.ttl is None and grant.expires_at is not None:
+        found["lease"] = grant.expires_at - grant.acquired_at
     if grant.paths != paths_of(grant.keys):
         found["paths"] = grant.paths
     if grant.slept:
@@ -179,8 +181,10 @@ def written(event: Event) -> str:
         holder._json = dumps(holder_to_dict(holder))
     keys, ttl = grant.keys, grant.ttl
     rest = ""
+    if ttl is None and grant.expires_at is not None:
+        rest = f',"lease":{grant.expires_at - grant.acquired_at}'
     if grant.paths != paths_of(keys):
-        rest = f',"paths":{_listed(grant.paths)}'
+        rest = f'{rest},"paths":{_listed(grant.paths)}'
     if grant.slept:
         rest = f'{rest},"slept":{grant.slept}'
     if grant.reason:
@@ -218,6 +222,7 @@ def grant_of(event: Event) -> Grant:
         return event.subject
     data, at = event.data, event.at
     keys, ttl = tuple(data["keys"]), data["ttl"]
+    length = data.get("lease") if ttl is None else ttl
     return Grant(
         id=data["id"],
         holder=holder_from_dict(data["holder"]),
@@ -227,7 +232,7 @@ def grant_of(event: Event) -> Grant:
         token=data["token"],
         acquired_at=at,
         ttl=ttl,
-        expires_at=None if ttl is None else at + ttl,
+        expires_at=None if length is None else at + length,
         slept=data.get("slept", 0),
         reason=data.get("reason", ""),
         stamp=data.get("stamp", ""),

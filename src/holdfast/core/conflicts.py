@@ -59,6 +59,14 @@ def expiry(draft: Draft, grant: Grant) -> int | None:
     return grant.expires_at + max(0, draft.view.slept - grant.slept)
 
 
+def shown_end(draft: Draft, grant: Grant) -> int | None:
+    """When a lease ends, for people; None if it lasts as long as its owner, although it has an end
+    that its owner keeps moving."""
+    if grant.ttl is None and draft.view.lease is not None:
+        return None
+    return expiry(draft, grant)
+
+
 def checked_keys(request: Request) -> tuple[str, ...]:
     """The keys of a request that are checked for conflicts."""
     silent, wanted = request.silent, request.keys
@@ -221,7 +229,7 @@ def held_conflict(
     draft: Draft, grant: Grant, held_key: str, held_mode: str, path: str, mode: str
 ) -> ConflictInfo:
     """The details of a conflict with one grant."""
-    limits = [at for at in (expiry(draft, grant), grant.idle_at) if at is not None]
+    limits = [at for at in (shown_end(draft, grant), grant.idle_at) if at is not None]
     return ConflictInfo(
         path=path,
         mode=mode,

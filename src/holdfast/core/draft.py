@@ -12,9 +12,10 @@ from holdfast.core.overlaps import Overlaps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any, TypeVar
 
+    from holdfast.core.model import Holder
     from holdfast.core.view import View
 
     T = TypeVar("T")
@@ -85,6 +86,7 @@ def in_order(at: list[str], below: list[tuple[str, str]]) -> tuple[list[str], li
 def granted(view: View, request: Request, last_token: int) -> Grant:
     """The grant that a request becomes."""
     now, ttl, token = view.now, request.ttl, last_token + 1
+    length = kept_for(view, request.holder) if ttl is None else ttl
     return Grant(
         request.id,
         request.holder,
@@ -94,12 +96,19 @@ def granted(view: View, request: Request, last_token: int) -> Grant:
         token if token > view.wall else view.wall,
         now,
         ttl,
-        None if ttl is None else now + ttl,
+        None if length is None else now + length,
         None,
         view.slept,
         request.reason,
         request.stamp,
     )
+
+
+def kept_for(view: View, holder: Holder) -> int | None:
+    """How long a lease of this holder without a ttl lasts unless it is renewed; None without limit.
+
+    A process renews its leases. A holder without one cannot, so its leases last until released."""
+    return None if holder.witness is None else view.lease
 
 
 class Draft:
@@ -338,6 +347,27 @@ class Draft:
         self.emit(events.LOCK_RENEWED, data)
         self._granted[grant.id] = extended
         return extended
+
+    def keep(self, grants: Iterable[Grant], length: int) -> None:
+        """Renew grants, until `length` from now. One event serves all whose other limits are equal:
+        the history of a ledger where many agents work would otherwise consist of renewals."""
+        alike: dict[int | None, list[Grant]] = {}
+        for grant in grants:
+            alike.setdefault(grant.idle_at, []).append(grant)
+        expires_at, slept = self.now + length, self.view.slept
+        for idle_at, some in alike.items():
+            data = {
+                "grants": [grant.id for grant in some],
+                "holders": list(dict.fromkeys(grant.holder.id for grant in some)),
+                "expires_at": expires_at,
+                "idle_at": idle_at,
+                "slept": slept,
+            }
+            self.emit(events.LEASES_KEPT, data)
+            for grant in some:
+                self._granted[grant.id] = grant.extended(
+                    expires_at=expires_at, idle_at=idle_at, slept=slept
+                )
 
     def end(self, grant: Grant, type: str, **facts: Any) -> Event:
         """End a grant, and record which keys came free."""

@@ -4,6 +4,7 @@
 |-----------------|--------------------------------------------------|--------------------------|
 | lock_acquired   | the whole grant; `ticket` if it had waited       | a grant, a ticket less   |
 | lock_renewed    | grant, holder, expires_at, idle_at, slept        | the grant's limits       |
+| leases_kept     | grants, holders, expires_at, idle_at, slept      | the limits of all these  |
 | lock_released   | grant, holder, token, paths                      | the grant ends           |
 | lock_reaped     | the same, `why`: expired, idle or owner dead     | the grant ends           |
 | lock_stolen     | the same, `by`: the new holder and its grant     | the grant ends           |
@@ -34,6 +35,7 @@ VERSION = 1
 
 LOCK_ACQUIRED = "lock_acquired"
 LOCK_RENEWED = "lock_renewed"
+LEASES_KEPT = "leases_kept"
 LOCK_RELEASED = "lock_released"
 LOCK_REAPED = "lock_reaped"
 LOCK_STOLEN = "lock_stolen"
@@ -79,6 +81,8 @@ def changes(event: Event) -> tuple[tuple[str, str], ...]:
         return ((END_GRANT, event.data["grant"] if event.subject is None else event.subject.id),)
     if kind == LOCK_RENEWED:
         return ((EXTEND_GRANT, event.data["grant"]),)
+    if kind == LEASES_KEPT:
+        return tuple([(EXTEND_GRANT, id) for id in event.data["grants"]])
     if kind == TICKET_ADDED:
         return ((PUT_TICKET, event.data["id"]),)
     if kind == TICKET_RESERVED:

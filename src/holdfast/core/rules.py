@@ -18,7 +18,7 @@ from holdfast.core.conflicts import (
     steal_only,
     waiter_is_dead,
 )
-from holdfast.core.draft import LAST, LONG, NOTHING, SERVED, Draft, granted, reach
+from holdfast.core.draft import LAST, LONG, NOTHING, SERVED, Draft, granted, kept_for, reach
 from holdfast.core.model import (
     CONFLICTS_NAMED_MAX,
     READ,
@@ -201,6 +201,8 @@ def _wait(
         ticket = draft.reserve(ticket)
     hand_over(draft)
     moments = [conflict.until for conflict in conflicts if conflict.until is not None]
+    if draft.view.lease is not None:
+        moments += _ends_of_kept(draft, conflicts)
     if not ticket.reserved:
         moments.append(ticket.ripe_at)
     if is_young(draft, ticket):
@@ -210,6 +212,13 @@ def _wait(
     return draft.done(
         Waiting(ticket=ticket, conflicts=behind, check_after=check_after, more=conflicts.more)
     )
+
+
+def _ends_of_kept(draft: Draft, conflicts: Conflicts) -> list[int]:
+    """When the leases in the way would end if their owners renewed them no more."""
+    grants = (draft.live_grant(one.grant_id) for one in conflicts if one.kind == "grant")
+    ends = (expiry(draft, grant) for grant in grants if grant is not None)
+    return [end for end in ends if end is not None]
 
 
 def _is_upgrade(draft: Draft, request: Request, conflicts: Conflicts) -> bool:
@@ -335,8 +344,9 @@ def renew(
         hand_over(draft)
         return draft.done(lost(events.ending(ended)))
     expires_at = expiry(draft, grant)  # includes sleep so far; sleep is counted from now on
-    if expires_at is not None:
-        expires_at = max(expires_at, draft.now + (ttl or grant.ttl or 0))
+    length = grant.ttl if grant.ttl is not None else kept_for(view, grant.holder)
+    if expires_at is not None or length is not None:
+        expires_at = max(expires_at or 0, draft.now + (ttl or length or 0))
     idle_at = None if rest is None else draft.now + rest
     return draft.done(draft.extend(grant, expires_at=expires_at, idle_at=idle_at))
 

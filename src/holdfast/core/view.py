@@ -30,6 +30,11 @@ if TYPE_CHECKING:
             """The sequence number of the last event."""
 
         @property
+        def lease(self) -> int | None:
+            """How long a lease without a ttl lasts unless it is renewed; None if it lasts as long
+            as its owner, which every user of the ledger can judge."""
+
+        @property
         def has_tickets(self) -> bool:
             """Whether there are any tickets."""
 

@@ -74,7 +74,8 @@ class GrantSnapshot:
 
     @property
     def expires_at(self) -> datetime | None:
-        """When it ends; None if it lasts as long as its owner."""
+        """When it ends; None if it lasts as long as its owner. On a server's ledger such a lease
+        ends then unless its owner has renewed it, which happens by itself."""
         expires_at = self._grant.expires_at
         return None if expires_at is None else moment(expires_at)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 #: Fields of events that are points in time, and those that are lengths of time.
 _MOMENTS = ("acquired_at", "expires_at", "idle_at")
-_LENGTHS = ("ttl", "patience", "grace", "slept")
+_LENGTHS = ("ttl", "lease", "patience", "grace", "slept")
 
 
 def error_data(error: HoldfastError) -> dict[str, Any]:

@@ -50,6 +50,11 @@ class Store(Protocol):
     def url(self) -> str:
         """The name under which the same store can be opened again, without a password."""
 
+    @property
+    def lease(self) -> int | None:
+        """How many microseconds a lease without a ttl lasts unless it is renewed, where other hosts
+        use the ledger too and cannot judge the owner; None where every user can."""
+
     def transact(self, decide: Callable[[View], Decision[T]], *, deadline: float) -> T:
         """Decide on the current state, commit the decision, and wake the waiters that it names.
 

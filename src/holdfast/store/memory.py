@@ -39,13 +39,18 @@ class TableView:
 
     __slots__ = (
         "_bells", "_table", "count", "dead", "grace_over", "grant", "grants", "has_tickets",
-        "head", "held_by", "held_within", "is_free", "last_token", "note", "notes", "now", "queue",
-        "scopes", "slept", "some_grants", "ticket", "waiting", "wall",
+        "head", "held_by", "held_within", "is_free", "last_token", "lease", "note", "notes",
+        "now", "queue", "scopes", "slept", "some_grants", "ticket", "waiting", "wall",
     )  # fmt: skip
 
     def __init__(
-        self, table: LockTable, is_dead: IsDead, bells: Mapping[str, LockType] | None = None
+        self,
+        table: LockTable,
+        is_dead: IsDead,
+        bells: Mapping[str, LockType] | None = None,
+        lease: int | None = None,
     ) -> None:
+        self.lease = lease
         self._table = table
         self._bells = {} if bells is None else bells
         self.dead = is_dead
@@ -122,8 +127,16 @@ class MemoryStore:
     url = "memory:"
 
     def __init__(
-        self, *, clock: Clock, is_dead: IsDead, history_events_max: int = HISTORY_EVENTS_MAX
+        self,
+        *,
+        clock: Clock,
+        is_dead: IsDead,
+        history_events_max: int = HISTORY_EVENTS_MAX,
+        lease: int | None = None,
     ) -> None:
+        """With `lease`, in microseconds, a lease without a ttl must be renewed, as on a server's
+        ledger, which several hosts use."""
+        self.lease = lease
         self._clock = clock
         self._history_events_max = history_events_max
         self._mutex = allocate_lock()
@@ -134,7 +147,7 @@ class MemoryStore:
         self._history: dict[int, Event] = {}
         self._said: dict[str, int] = {}
         self._bells: dict[str, LockType] = {}
-        self._table_view = TableView(self._table, is_dead, self._bells)
+        self._table_view = TableView(self._table, is_dead, self._bells, lease)
         self._followers: dict[str, None] = {}
         self._waiters = 0
 

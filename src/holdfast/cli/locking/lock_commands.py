@@ -175,6 +175,8 @@ def renew(call: Call) -> int:
         return DONE
     for grant in renewed:
         end = grant.expires_at
+        if grant.ttl_seconds is None and manager.store.lease is not None:
+            end = None  # it lasts as long as its owner
         until = "it has no end" if end is None else f"until {local(end.timestamp())}"
         out(f"renewed {_paths(grant)}: {until}")
     return DONE

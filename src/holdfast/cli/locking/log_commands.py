@@ -178,6 +178,8 @@ class EventSentences:
         at = time.localtime(moment)
         if event.type == TASK_CHANGED and self._is_repeated(event.data):
             return ""
+        if event.type == events.LEASES_KEPT:  # says only that its holders still live
+            return ""
         sentence = self._sentence(event.type, event.data, event.at)
         if event.repeats:
             sentence += f" (×{event.repeats + 1})"

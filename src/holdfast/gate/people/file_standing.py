@@ -7,7 +7,7 @@ The states are those of `rulebook.file_states`; a free file concerns no agent an
 from __future__ import annotations
 
 from holdfast.core.codec import paths_of
-from holdfast.core.conflicts import expiry, fate, in_the_way
+from holdfast.core.conflicts import fate, in_the_way, shown_end
 from holdfast.core.draft import LAST, Draft
 from holdfast.core.keys import kind
 from holdfast.core.ledger_time import iso
@@ -178,7 +178,7 @@ def _owned(
     draft: Draft, all_agents: AllAgents, grant: Grant, *, is_unused: bool
 ) -> Iterator[Standing]:
     holder = grant.holder
-    how, until = "", expiry(draft, grant)
+    how, until = "", shown_end(draft, grant)
     if is_unused:
         how = HANDED
     elif _stops(all_agents, holder.key, draft.now):

@@ -17,7 +17,13 @@ from __future__ import annotations
 from time import monotonic
 
 from holdfast.core import codec, rules
-from holdfast.core.conflicts import expiry, fate, in_the_way, steal_only, waiter_is_dead
+from holdfast.core.conflicts import (
+    fate,
+    in_the_way,
+    shown_end,
+    steal_only,
+    waiter_is_dead,
+)
 from holdfast.core.draft import Draft
 from holdfast.core.model import ConflictInfo, Holder
 from holdfast.gate.config.off_switch import switched_off
@@ -78,7 +84,7 @@ class Picture:
                     if grant.holder.marks and witness is not None and view.dead(witness, ()):
                         self.orphaned.add(grant.id)
                 if everything or not why or steal_only(grant):
-                    self.grants.append((grant, why, expiry(draft, grant)))
+                    self.grants.append((grant, why, shown_end(draft, grant)))
             for ticket in view.queue():
                 is_dead = waiter_is_dead(draft, ticket)
                 if everything or not is_dead:
@@ -104,7 +110,7 @@ class Picture:
         """The parts that must differ for a change to be worth showing."""
         return (
             self.off,
-            [(grant.id, why, grant.expires_at) for grant, why, _until in self.grants],
+            [(grant.id, why, until and grant.expires_at) for grant, why, until in self.grants],
             [(ticket.id, ticket.reserved, dead) for ticket, dead, _behind in self.waiting],
             [
                 (one.key, one.file, one.state, one.how, one.owner, one.is_overdue(self.now))

@@ -319,6 +319,8 @@ def _behind(now: Moment, conflicts: list[ConflictInfo], name: str, found: Chains
 
 def _grant(now: Moment, grant: Grant) -> dict[str, Any]:
     item, data = now.item_of(grant.id, grant.holder.id), grant_data(grant)
+    if grant.ttl is None and now.keeps_leases:
+        data["expires_at"] = None  # it lasts as long as its owner
     return _with_standing(now, {
         **data,
         "write_paths": without_anchors(data["write_paths"]),

@@ -68,6 +68,9 @@ class SqlView:
         "wall", "wanting",
     )  # fmt: skip
 
+    #: Every process that uses this ledger can judge the owners of leases.
+    lease: int | None = None
+
     def __init__(
         self,
         ask: Callable[..., Cursor],

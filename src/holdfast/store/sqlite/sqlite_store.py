@@ -78,6 +78,9 @@ WRITES_OF_A_SHORT_COMMAND = 100
 class SqliteStore:
     """The SQLite store. It is thread-safe; a forked child gets its own connection."""
 
+    #: Its users are on one machine, and judge owners by their processes.
+    lease: int | None = None
+
     def __init__(
         self, path: str, *, clock: Clock, is_dead: IsDead, end: float = float("inf")
     ) -> None:

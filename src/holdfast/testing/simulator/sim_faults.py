@@ -79,6 +79,7 @@ class FaultyStore:
         self._survives_tearing = survives_tearing
         self.turn = 0
         self.url = stores[0].url
+        self.lease = stores[0].lease
 
     @property
     def store(self) -> Store:
