@@ -6,6 +6,7 @@
     server_location    the same for a ledger on a server: its URL, and the name of the repository
     grants             the grants that the manager returns
     all_grants         every grant, page by page
+    heartbeat          a thread that renews leases on a ledger that hosts share
     keeper             `with manager.hold(…)`: a grant that a thread renews
     transactions       what services do beyond single grants
     request_limits     limits of leases, waits and reasons

@@ -67,6 +67,8 @@ class Hold:
         self._wanted = (read_paths, write_paths)
         self._timeout = timeout
         self._ttl = ttl
+        #: How long the grant lasts unless it is renewed; None if as long as its owner.
+        self._lease = ttl
         self._reason = reason
         self._stop = threading.Event()
         self._loss: HoldfastError | None = None
@@ -85,8 +87,11 @@ class Hold:
             reason=self._reason,
         )
         self._id = grant._grant.id
+        lease = self._manager.store.lease
+        if self._ttl is None and lease is not None and grant._grant.expires_at is not None:
+            self._lease = lease / SECOND
         try:
-            if self._ttl is not None:
+            if self._lease is not None:
                 # The lease may have begun long ago, if this process was stopped while waiting.
                 asked = monotonic()
                 ends_in = (grant._grant.expires_at or 0) - self._manager.now()
@@ -118,22 +123,23 @@ class Hold:
 
     def state(self) -> str:
         """`held`, `suspect` or `lost`. A lost grant stays lost."""
-        if self._loss is None and self._ttl is not None:
+        if self._loss is None and self._lease is not None:
             left = self._good_until - monotonic()
             if left <= 0:
                 self._loss = LockExpiredError(
                     f"grant {self._id} expired while the store could not be reached",
                     hint="another holder may have written the same files since",
                 )
-            elif left <= self._ttl * MARGIN_PART:
+            elif left <= self._lease * MARGIN_PART:
                 return SUSPECT
         if self._loss is not None:
             return LOST
         return SUSPECT if self._doubt else HELD
 
     def _keep(self) -> None:
-        assert self._ttl is not None
-        pause = max(0.0, self._ttl * RENEW_PART - (self._ttl - (self._good_until - monotonic())))
+        assert self._lease is not None
+        passed = self._lease - (self._good_until - monotonic())
+        pause = max(0.0, self._lease * RENEW_PART - passed)
         while not self._stop.wait(pause):
             asked = monotonic()
             try:
@@ -143,11 +149,11 @@ class Hold:
                 return
             except StoreError:
                 self._doubt = True
-                pause = min(1.0, self._ttl * RENEW_PART / 4)
+                pause = min(1.0, self._lease * RENEW_PART / 4)
             else:
                 self._doubt = False
-                self._good_until = asked + self._ttl
-                pause = self._ttl * RENEW_PART
+                self._good_until = asked + self._lease
+                pause = self._lease * RENEW_PART
 
 
 class Reaper:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.ledger_time import Clock
     from holdfast.core.model import Conflicts, Ending, Event, Ticket, Verdict
+    from holdfast.manager.heartbeat import Heartbeat
     from holdfast.manager.keeper import Hold, Reaper
     from holdfast.store.contract import IsDead, Store, Waiter
 
@@ -84,6 +85,11 @@ class LockManager(Ledger):
         self._holders: dict[str, Holder] = {}
         self._holders_of = 0
         self._footprints = request_limits.Footprints(self._places, fixed=tree is None)
+        self._heartbeat: Heartbeat | None = None
+        if self.store.lease is not None:
+            from holdfast.manager.heartbeat import Heartbeat
+
+            self._heartbeat = Heartbeat(self, self.store.lease)
 
     @classmethod
     def open(cls, where: Path = ".", *, store: str | None = None) -> LockManager:
@@ -102,6 +108,13 @@ class LockManager(Ledger):
         store = complete(store, tree.root)
         return cls(open_store(store, clock=clock, is_dead=dead), tree=tree, clock=clock)
 
+    def close(self) -> None:
+        """Close the store. Grants stay; on a server's ledger, those without a ttl only for as long
+        as their last renewal lasts."""
+        if self._heartbeat is not None:
+            self._heartbeat.end()
+        super().close()
+
     # Acquiring
 
     def try_acquire(
@@ -115,7 +128,7 @@ class LockManager(Ledger):
     ) -> LockGrant | None:
         """Grant the whole request now, or return None. OverLockError for a write on a folder."""
         call = fork_check.count()
-        request = self.request(holder, read_paths, write_paths, ttl, reason)
+        request = self._kept(self.request(holder, read_paths, write_paths, ttl, reason))
         try:  # not in `_put`: an interrupt may come while it returns
             outcome = self._decide(
                 call, lambda view: rules.acquire(view, request, wait=False, again=False)
@@ -142,7 +155,7 @@ class LockManager(Ledger):
     ) -> LockGrant | Refusal:
         """Grant the whole request now, or return the refusal with its conflicts."""
         call = fork_check.count()
-        request = self.request(holder, read_paths, write_paths, ttl, reason)
+        request = self._kept(self.request(holder, read_paths, write_paths, ttl, reason))
         return self._put(
             call, request, lambda view: rules.acquire(view, request, wait=False, again=False)
         )
@@ -182,8 +195,10 @@ class LockManager(Ledger):
         """
         call = fork_check.count()
         end = monotonic() + request_limits.seconds(timeout, "timeout")
-        request = self.request(
-            holder, read_paths, write_paths, ttl, reason, priority=priority, patience=patience
+        request = self._kept(
+            self.request(
+                holder, read_paths, write_paths, ttl, reason, priority=priority, patience=patience
+            )
         )
         try:
             # Usually there is no need to wait, and no need for a waiter.
@@ -289,7 +304,7 @@ class LockManager(Ledger):
     ) -> LockGrant:
         """A grant of this holder that covers the whole request: an existing one, or a new one."""
         call = fork_check.count()
-        request = self.request(holder, read_paths, write_paths, ttl=ttl, reason=reason)
+        request = self._kept(self.request(holder, read_paths, write_paths, ttl, reason))
         outcome = self._put(call, request, lambda view: rules.ensure(view, request))
         if isinstance(outcome, Refusal):
             raise self._error(outcome, request.holder.id)
@@ -306,13 +321,25 @@ class LockManager(Ledger):
     ) -> LockGrant:
         """Take over expired locks. LockConflictError if they are live, LockNotHeldError if free."""
         call = fork_check.count()
-        request = self.request(holder, read_paths, write_paths, ttl=ttl, reason=reason)
+        request = self._kept(self.request(holder, read_paths, write_paths, ttl, reason))
         outcome = self._put(call, request, lambda view: rules.steal(view, request))
         if isinstance(outcome, Refusal):
             raise self._error(outcome, request.holder.id)
         return outcome
 
     # Holding
+
+    def keep_alive(self, holder: Holder) -> None:
+        """On a server's ledger, renew the holder's leases without a ttl from now on, as long as it
+        has any. For requests that are not made by the methods above, before each of them."""
+        if self._heartbeat is not None and holder.witness is not None:
+            self._heartbeat.keep(holder.key)
+
+    def _kept(self, request: Request) -> Request:
+        """The same request, whose lease is renewed from its start if it has no ttl."""
+        if request.ttl is None:
+            self.keep_alive(request.holder)
+        return request
 
     def renew(
         self,

@@ -181,6 +181,8 @@ class Leases:
         )
 
     def _decide(self, request: Request) -> Grant | Refusal | Waiting:
+        self._manager.keep_alive(request.holder)
+
         def decide() -> Grant | Refusal | Waiting:
             return self.others.transact(
                 lambda view: rules.acquire(view, request, wait=False, again=False)
@@ -390,6 +392,7 @@ class Leases:
         return self._request(to_write(place), self._why("written", caller))
 
     def _take_free(self, requests: list[Request]) -> list[Grant]:
+        self._manager.keep_alive(self.holder)
         return self.others.transact(partial(bulk_rules.take_free, requests=requests))
 
     def take_all(
