@@ -134,7 +134,8 @@ ALLOWED = (
         cli/locking/run_command cli/tree/tree_running gate/replacement
         manager/files/replace_file
         gate/sandbox/runner/scratch_folder proof/ledger_lock proof/proof_folder specs/machine
-        store/sqlite/wake_ups store/postgres/listener trees/engines/__init__ trees/locking/worktree_locks
+        store/sqlite/wake_ups store/postgres/listener trees/engines/__init__
+        trees/locking/worktree_locks
         trees/snapshots/descriptors trees/snapshots/garbage_collection trees/snapshots/restoring
         """,
     ),

@@ -6,6 +6,10 @@ lease with a ttl of its own ends at its time. When the client dies, the keeper i
 the leases that no running command keeps, because no other process could know. The keeper ends when
 there is no lease left to renew, and when the ledger is gone.
 
+On a server's ledger no other host can judge any client, so every client with leases has a keeper.
+It goes on for as long as the client lives, whether the server can be reached or not, and keeps no
+connection between two renewals.
+
 There is one keeper for each session (`gate.side_process`). Between two renewals it has no file of
 the repository open.
 """
@@ -14,10 +18,10 @@ from __future__ import annotations
 
 import os
 import sys
-from time import sleep
+from time import monotonic, sleep
 
-from holdfast.core import events
-from holdfast.core.conflicts import expiry, fate, steal_only
+from holdfast.core import bulk_rules, events
+from holdfast.core.conflicts import expiry
 from holdfast.core.draft import Draft
 from holdfast.core.errors import StoreError
 from holdfast.core.model import SECOND
@@ -26,11 +30,15 @@ from holdfast.gate import side_process
 from holdfast.manager.ledger_location import has_ledger
 from holdfast.manager.owners.liveness import is_dead, witness_of
 from holdfast.manager.owners.running_calls import named
+from holdfast.manager.owners.variables import STORE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from holdfast.core.model import Decision, Witness
     from holdfast.core.view import View
+    from holdfast.store.contract import Store
 
 #: How much of a lease may pass before it is renewed.
 RENEW_PART = 1 / 3
@@ -39,35 +47,67 @@ RETRY_SECONDS = 5.0
 #: How often to check for the end of a process that cannot notify us.
 LOOK_SECONDS = 1.0
 
+#: What a keeper needs to reach a server: its address, libpq's own variables, and the folders in
+#: which libpq looks for passwords and certificates.
+_LIBPQ = "PG"
+_PLACES = ("HOME", "XDG_CONFIG_HOME", "APPDATA", "SSL_CERT_FILE", "SSL_CERT_DIR", "KRB5CCNAME")
 
-def start(root: str, key: str, client: Witness, seconds: float) -> int:
+
+def start(root: str, key: str, client: Witness, seconds: float, store: Store | None = None) -> int:
     """Start a keeper for all agents whose keys begin with `key`, unless this client has one. Each
-    renewal lasts for `seconds`. Returns the pid of the new process, or 0. Never raises."""
-    if sys.platform != "linux" or not sys.executable:
+    renewal lasts for `seconds`, or for as long as the store says. Returns the pid of the new
+    process, or 0. Never raises."""
+    is_kept = store is not None and store.lease is not None
+    if not sys.executable or (sys.platform != "linux" and not is_kept):
         return 0
-    words = [root, key, str(client.pid), str(client.start), repr(float(seconds))]
+    environ: dict[str, str] = {}
+    url = ""
+    if store is not None and store.lease is not None:
+        seconds, url = store.lease / SECOND, store.url
+        environ = surroundings(url)
+    words = [root, key, str(client.pid), str(client.start), repr(float(seconds)), url]
     try:
         if is_dead(client, ()) is not False or _place(root, key, client).is_taken():
             return 0
     except OSError:
         return 0
-    return side_process.start(__name__, words, {})
+    return side_process.start(__name__, words, environ)
+
+
+def is_running(root: str, key: str, client: Witness) -> bool:
+    """Whether this client has a keeper for these agents. A place that cannot be read has none."""
+    try:
+        return _place(root, key, client).is_taken()
+    except OSError:
+        return False
+
+
+def surroundings(url: str) -> dict[str, str]:
+    """The variables that a keeper of a server's ledger needs, and none by which it would count as
+    an agent's command."""
+    found = {
+        name: text
+        for name, text in os.environ.items()
+        if name.startswith(_LIBPQ) or name in _PLACES
+    }
+    found[STORE] = os.environ.get(STORE) or url
+    return found
 
 
 def run(words: list[str]) -> None:
     """The process itself."""
-    root, key, pid, start, seconds = words
+    root, key, pid, start, seconds, url = words
     client = witness_of(int(pid))
     if client is not None and client.start == int(start):
-        keep(root, key, client, float(seconds))
+        keep(root, key, client, float(seconds), url)
 
 
 def _place(root: str, key: str, client: Witness) -> side_process.Place:
     return side_process.Place(root, named(key), f"{client.pid} {client.start}")
 
 
-def keep(root: str, key: str, client: Witness, seconds: float) -> None:
-    """Renew until there is no lease to renew."""
+def keep(root: str, key: str, client: Witness, seconds: float, url: str = "") -> None:
+    """Renew until there is no lease to renew. `url` is that of a server's ledger."""
     place = _place(root, key, client)
     try:
         if not place.claim():
@@ -75,7 +115,7 @@ def keep(root: str, key: str, client: Witness, seconds: float) -> None:
         pause = seconds * RENEW_PART
         while place.is_ours():
             try:
-                if not _renewed(root, key, client, seconds):
+                if not _renewed(root, key, client, seconds, url):
                     break
                 _wait(client, pause)
             except StoreError:
@@ -87,7 +127,7 @@ def keep(root: str, key: str, client: Witness, seconds: float) -> None:
         pass
 
 
-def _renewed(root: str, key: str, client: Witness, seconds: float) -> bool:
+def _renewed(root: str, key: str, client: Witness, seconds: float, url: str) -> bool:
     from holdfast.manager import transactions
     from holdfast.manager.manager import LockManager
 
@@ -95,6 +135,8 @@ def _renewed(root: str, key: str, client: Witness, seconds: float) -> bool:
         return False
     length = round(seconds * SECOND)
     with LockManager.open(root) as manager:
+        if url and manager.store.url != url:  # the repository has another ledger now
+            return False
         return transactions.decide(manager, lambda view: renewal(view, key, client, length))
 
 
@@ -104,38 +146,50 @@ def renewal(view: View, start: str, client: Witness, length: int) -> Decision[bo
     leases: one without an end may get one later. Ended leases are removed, and their files go to
     the waiting holders."""
     draft = Draft(view)
-    found = False
+    found = []
     for grant in view.held_within(start):
         if grant.holder.witness != client:  # from an earlier process of the session
             continue
-        why = fate(draft, grant)
-        if why:
-            if not steal_only(grant):
-                draft.end(grant, events.LOCK_REAPED, why=why)
-            continue
-        if grant.ttl is not None:
-            continue
-        found = True
-        ends = expiry(draft, grant)
-        if ends is None:
-            continue
-        if ends - draft.now <= length * (1 - RENEW_PART):
-            draft.extend(grant, expires_at=draft.now + length, idle_at=grant.idle_at)
+        if not bulk_rules.end_if_over(draft, grant) and grant.ttl is None:
+            found.append(grant)
+    if view.lease is not None:
+        bulk_rules.renew_kept(draft, found)
+    else:
+        for grant in found:
+            ends = expiry(draft, grant)
+            if ends is not None and ends - draft.now <= length * (1 - RENEW_PART):
+                draft.extend(grant, expires_at=draft.now + length, idle_at=grant.idle_at)
     hand_over(draft)
-    return draft.done(found)
+    return draft.done(bool(found))
+
+
+def leaves_some(view: View, decision: Decision[Any], start: str) -> bool:
+    """Whether agents whose keys begin with `start` have leases to keep after a decision."""
+    left = {grant.id for grant in view.held_within(start) if grant.ttl is None}
+    for event in decision.events:
+        grant = event.subject
+        if grant is None or not grant.holder.key.startswith(start):
+            continue
+        if event.type != events.LOCK_ACQUIRED:
+            left.discard(grant.id)
+        elif grant.ttl is None:
+            left.add(grant.id)
+    return bool(left)
 
 
 def _wait(client: Witness, seconds: float) -> None:
     """Wait so long, or until the client ends. If it has ended, one of its commands still runs, so
     wait only briefly."""
-    descriptor = -1
+    if is_dead(client, ()) is not False:
+        sleep(min(seconds, LOOK_SECONDS))
+        return
     try:
         descriptor = os.pidfd_open(client.pid)
     except (OSError, AttributeError):  # it has ended, or this system cannot tell
-        pass
+        _wait_and_look(client, seconds)
+        return
     try:
-        if descriptor < 0 or is_dead(client, ()) is not False:
-            sleep(min(seconds, LOOK_SECONDS))
+        if is_dead(client, ()) is not False:
             return
         from select import POLLIN, poll
 
@@ -143,5 +197,10 @@ def _wait(client: Witness, seconds: float) -> None:
         watch.register(descriptor, POLLIN)
         watch.poll(seconds * 1000)
     finally:
-        if descriptor >= 0:
-            os.close(descriptor)
+        os.close(descriptor)
+
+
+def _wait_and_look(client: Witness, seconds: float) -> None:
+    end = monotonic() + seconds
+    while (left := end - monotonic()) > 0 and is_dead(client, ()) is False:
+        sleep(min(left, LOOK_SECONDS))

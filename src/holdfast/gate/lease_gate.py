@@ -75,7 +75,8 @@ class LeaseGate:
     """The gate of one repository, for one event of one agent."""
 
     __slots__ = (
-        "_earlier", "_left", "_pause", "_settings", "asker", "holder", "manager", "wanted",
+        "_earlier", "_has_kept", "_left", "_pause", "_settings", "asker", "holder", "manager",
+        "wanted",
     )  # fmt: skip
 
     def __init__(
@@ -110,6 +111,8 @@ class LeaseGate:
         )
         #: Decisions made while the call was held open, and not reported yet.
         self._earlier: list[Denied] = []
+        #: Whether the last decision left leases that have to be renewed, and no process does it.
+        self._has_kept = False
         #: The requests; a new lease has the id of its request.
         self.wanted: list[Request] = []
 
@@ -138,6 +141,7 @@ class LeaseGate:
 
     def decide(self, rule: Callable[[View], Decision[Any]]) -> Any:
         """Make one transaction, and notify people of the changes that concern them."""
+        rule = self._watched(rule)
         end = monotonic() + min(STORE_SECONDS, self._left())
         if self._settings.notify:
             from holdfast.gate.people.notices import decide_and_tell
@@ -147,13 +151,43 @@ class LeaseGate:
             outcome = transactions.decide(self.manager, rule, end)
         if self.asker.also:
             self.asker = self.asker.but(also=())
+        self._keep_leases()
         return outcome
 
     def _decide_if_needed(self, rule: Callable[[View], Decision[Any]]) -> Any:
         """The same, without blocking other processes when there is nothing to write."""
         end = monotonic() + min(STORE_SECONDS, self._left())
-        found = transactions.look(self.manager, rule, end)
-        return self.decide(rule) if found.events else found.outcome
+        found = transactions.look(self.manager, self._watched(rule), end)
+        if found.events:
+            return self.decide(rule)
+        self._keep_leases()
+        return found.outcome
+
+    def _watched(self, rule: Callable[[View], Decision[Any]]) -> Callable[[View], Decision[Any]]:
+        """The same rule. Where leases have to be renewed and no process does it, it notes whether
+        the session has any afterwards."""
+        self._has_kept = False
+        witness = self.holder.witness
+        if self.manager.store.lease is None or witness is None:
+            return rule
+        from holdfast.gate import client_keeper
+
+        start = session_key(self.holder)
+        if client_keeper.is_running(self._root, start, witness):
+            return rule
+
+        def noting(view: View) -> Decision[Any]:
+            decision = rule(view)
+            self._has_kept = client_keeper.leaves_some(view, decision, start)
+            return decision
+
+        return noting
+
+    def _keep_leases(self) -> None:
+        """Start a keeper if the last decision has left something to keep."""
+        if self._has_kept:
+            self._has_kept = False
+            self._start_keeper()
 
     def _keep(self, passed: Passed) -> None:
         """Start a keeper if others cannot tell whether this agent is alive."""
@@ -164,7 +198,7 @@ class LeaseGate:
         """Start a keeper before a command, which may run for long without an event, if another
         agent may be here that cannot tell whether this one is alive."""
         own = self.holder.witness
-        if own is None:
+        if own is None or self.manager.store.lease is not None:  # then every decision starts one
             return
 
         def may_be_foreign(view: View) -> bool:
@@ -180,8 +214,10 @@ class LeaseGate:
             return
         from holdfast.gate import client_keeper
 
-        start = session_key(self.holder)
-        client_keeper.start(self._root, start, self.holder.witness, self._settings.foreign_seconds)
+        client_keeper.start(
+            self._root, session_key(self.holder), self.holder.witness,
+            self._settings.foreign_seconds, self.manager.store,
+        )  # fmt: skip
 
     # Before a write
 

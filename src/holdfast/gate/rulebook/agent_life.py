@@ -112,7 +112,7 @@ class Life:
         """The agent is alive, whether it works or not: renew leases that others cannot judge, and
         examine its waits. While a stop is held open, the hook that holds it examines them: it can
         send the agent back to work."""
-        if self.known.limit is not None:
+        if self.known.limit is not None or self.draft.view.lease is not None:
             from holdfast.gate.rulebook import lease_limits
 
             lease_limits.renew(self)

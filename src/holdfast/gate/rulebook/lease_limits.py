@@ -2,11 +2,13 @@
 
 From the moment that a requester is refused which cannot tell whether the owner is alive, the
 owner's leases end after `gate.foreign_seconds`, unless its events, or a keeper beside it, renew
-them.
+them. On a ledger that several hosts use, all leases have an end from their start (`View.lease`),
+and are renewed in the same way.
 """
 
 from __future__ import annotations
 
+from holdfast.core import bulk_rules
 from holdfast.core.conflicts import fate
 from holdfast.core.model import AGENT
 from holdfast.gate.rulebook import agent_records
@@ -22,7 +24,9 @@ if TYPE_CHECKING:
 
 def limit(draft: Draft, ids: Iterable[str], length: int) -> None:
     """Give an end, `length` from now, to those of some leases whose owners cannot be judged from
-    here."""
+    here, unless all leases of this ledger have one."""
+    if draft.view.lease is not None:
+        return
     for id in ids:
         grant = draft.live_grant(id)
         if (
@@ -40,6 +44,11 @@ def limit(draft: Draft, ids: Iterable[str], length: int) -> None:
 
 def renew(life: Life) -> None:
     """Renew the agent's leases that have an end because others cannot judge it."""
+    if life.draft.view.lease is not None:
+        held = life.draft.held_by(life.holder.key)
+        live = [grant for grant in held if grant.ttl is None and not fate(life.draft, grant)]
+        bulk_rules.renew_kept(life.draft, live)
+        return
     length, limited = life.asker.foreign, False
     for grant in life.draft.held_by(life.holder.key):
         if grant.expires_at is None or grant.ttl is not None or fate(life.draft, grant):
