@@ -240,11 +240,6 @@ def test_it_goes_on_through_an_outage_while_its_client_lives(
     assert os.listdir(tmp_path / ".holdfast/beside") == []
 
 
-def test_it_asks_for_no_embedded_ledger_where_the_ledger_is_on_a_server(tmp_path: Path) -> None:
-    assert client_keeper._has_ledger(str(tmp_path), "postgresql://there/db#repo")
-    assert not client_keeper._has_ledger(str(tmp_path), "")
-
-
 def test_one_decision_renews_everything_of_the_client_and_nothing_else() -> None:
     clock = FakeClock()
     store = MemoryStore(clock=clock, is_dead=lambda *_: None, lease=LEASE * SECOND)
