@@ -79,6 +79,17 @@ def away(place: str, why: str) -> ServerAwayError:
     )
 
 
+def wrong_pooler(place: str) -> StoreError:
+    """The error for a pooler that does not keep one session for each client."""
+    return StoreError(_POOLER[0].format(place=place), hint=_POOLER[1], path=place)
+
+
+_POOLER = (
+    "{place} is behind a pooler that gives each transaction another session",
+    "set the pooler to session mode (pool_mode = session), or connect directly",
+)
+
+
 def _refused(error: Error, place: str) -> StoreError | None:
     """The error if the server, or the driver, refused the connection for a reason that stays."""
     text, said = str(error).lower(), one_line(error)
@@ -89,6 +100,7 @@ def _refused(error: Error, place: str) -> StoreError | None:
 
 
 _REASONS = (
+    (("pooling mode",), *_POOLER),
     (
         ("password authentication failed", "no password supplied", "sasl authentication failed"),
         "{place}: the server refused the password: {said}",

@@ -173,11 +173,7 @@ class ServerSession:
             raise SessionLostError("no answer in time") from error
         if row[-2] != self._sign:
             self.roll_back()
-            raise StoreError(
-                f"{without_password(self.url)} is behind a pooler that gives each transaction "
-                "another session",
-                hint="set the pooler to session mode (pool_mode = session), or connect directly",
-            )
+            raise server_errors.wrong_pooler(without_password(self.url))
         return row
 
     def ask(self, statement: bytes, values: Sequence[Any] = ()) -> list[Row]:
@@ -253,6 +249,9 @@ class ServerSession:
 
     def _failed(self, error: psycopg.Error, transaction: str = "") -> Exception:
         """The error to raise for psycopg's. A lost connection is closed on our side, too."""
+        if "pooling mode" in str(error):
+            self.connection.close()
+            return server_errors.wrong_pooler(without_password(self.url))
         if self.is_lost or self.connection.broken or (error.sqlstate or "")[:2] in ("57", "08"):
             self.connection.close()
             return SessionLostError(server_errors.one_line(error), transaction)
