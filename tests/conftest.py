@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from hashlib import sha1
 from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from hypothesis import HealthCheck, settings
 pytest.register_assert_rewrite("holdfast.testing.conformance")
 
 from helpers_init import SOURCE, Site  # noqa: E402
-from helpers_postgres import Run, Server, missing  # noqa: E402
+from helpers_postgres import Run, Server  # noqa: E402
 from helpers_processes import Crowd  # noqa: E402
 from holdfast.gate.door import bundle  # noqa: E402
 from holdfast.manager.clock import FakeClock  # noqa: E402
@@ -34,9 +35,11 @@ settings.register_profile("steady", deadline=None, suppress_health_check=[Health
 settings.load_profile("steady")
 
 HERE = Path(__file__).parent
-STORES = ("memory", "sqlite")
-#: The plugin that has the PostgreSQL server of this run.
-SERVERS = "servers of the run"
+STORES = ("memory", "sqlite", "postgres")
+#: Those that outlive their process.
+KEPT = ("sqlite", "postgres")
+#: Who has the PostgreSQL server of this run.
+RUNS: list[Run] = []
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -49,25 +52,31 @@ def settings_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @pytest.fixture(scope="session")
-def postgres_server(request: pytest.FixtureRequest) -> Server:
+def postgres_server() -> Server:
     """The PostgreSQL server that all tests of this run share. No test stops it."""
-    if reason := missing():
-        pytest.skip(reason)
-    run = request.config.pluginmanager.get_plugin(SERVERS)
-    assert isinstance(run, Run)
-    return run.server()
+    return RUNS[-1].server()
 
 
 def opener(store: str, folder: Path) -> OpenStore:
-    """How to open stores of one kind below a folder."""
+    """How to open stores of one kind below a folder. Those of a server have names made from it."""
 
     def open_one(name: str, *, clock: Clock, is_dead: IsDead) -> Store:
+        if store == "postgres":
+            return postgres_store(f"{folder}/{name}", clock=clock, is_dead=is_dead)
         url = "memory:" if store == "memory" else f"sqlite://{folder}/{name}/ledger.db"
         if store == "sqlite":
             (folder / name).mkdir(exist_ok=True)
         return open_store(url, clock=clock, is_dead=is_dead)
 
     return open_one
+
+
+def postgres_store(name: str, *, clock: Clock, is_dead: IsDead) -> Store:
+    """The ledger of this name on the server of the run, with a clock that the test controls."""
+    url = RUNS[-1].server().url(f"tests/{sha1(name.encode()).hexdigest()}")
+    from holdfast.store.postgres.server_store import PostgresStore
+
+    return PostgresStore(url, is_dead=is_dead, clock=clock, lease_seconds=None)
 
 
 @pytest.fixture(params=STORES)
@@ -175,7 +184,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Keep the record in the process that others report to, if there are several."""
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Record(NAMED), "record of what ran")
-    config.pluginmanager.register(Run(config), SERVERS)
+    RUNS.append(Run(config))
+    config.pluginmanager.register(RUNS[-1], "servers of the run")
 
 
 def until(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from conftest import opener
+from conftest import KEPT, STORES, opener
 from holdfast.core.ledger_time import Reading
 from holdfast.core.model import Decision, Event, Ticket
 from holdfast.store import open_store
@@ -27,6 +27,11 @@ def test_the_memory_store_keeps_the_contract(check: conformance.Check, tmp_path:
 @pytest.mark.parametrize("check", conformance.SHARED_CHECKS, ids=conformance.name_of)
 def test_the_sqlite_store_keeps_the_contract(check: conformance.Check, tmp_path: Path) -> None:
     conformance.run(check, opener("sqlite", tmp_path))
+
+
+@pytest.mark.parametrize("check", conformance.SHARED_CHECKS, ids=conformance.name_of)
+def test_the_postgres_store_keeps_the_contract(check: conformance.Check, tmp_path: Path) -> None:
+    conformance.run(check, opener("postgres", tmp_path))
 
 
 class Broken:
@@ -166,10 +171,13 @@ def told(scene: conformance.Scene) -> list[tuple[Any, ...]]:
     return [(event.seq, event.type, json.dumps(dict(event.data))) for event in scene.history()]
 
 
-def test_releasing_the_root_means_the_same_for_resources_on_both_stores(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KEPT)
+def test_releasing_the_root_means_the_same_for_resources_on_both_stores(
+    kind: str, tmp_path: Path
+) -> None:
     """The root contains no resource, so a release of it does not examine waits for one."""
     events = []
-    for store in ("memory", "sqlite"):
+    for store in ("memory", kind):
         with conformance.Scene(opener(store, tmp_path)) as scene:
             root = scene.take("ann", reads=["."])
             scene.take("bob", writes=["port:1"], ttl=10)
@@ -180,9 +188,12 @@ def test_releasing_the_root_means_the_same_for_resources_on_both_stores(tmp_path
     assert events[0] == events[1]
 
 
-def test_a_steal_of_several_is_recorded_in_the_same_order_on_both_stores(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KEPT)
+def test_a_steal_of_several_is_recorded_in_the_same_order_on_both_stores(
+    kind: str, tmp_path: Path
+) -> None:
     events = []
-    for store in ("memory", "sqlite"):
+    for store in ("memory", kind):
         with conformance.Scene(opener(store, tmp_path)) as scene:
             for name, id in (("ann", "id-2"), ("bob", "id-1"), ("cid", "id-3")):
                 scene.put(scene.request(name, ["x"], id=id, ttl=10))
@@ -192,9 +203,10 @@ def test_a_steal_of_several_is_recorded_in_the_same_order_on_both_stores(tmp_pat
     assert events[0] == events[1]
 
 
-def test_ensure_reuses_the_same_grant_on_both_stores(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KEPT)
+def test_ensure_reuses_the_same_grant_on_both_stores(kind: str, tmp_path: Path) -> None:
     reused = []
-    for store in ("memory", "sqlite"):
+    for store in ("memory", kind):
         with conformance.Scene(opener(store, tmp_path)) as scene:
             for id in ("id-2", "id-1", "id-3"):
                 scene.put(scene.request("ann", ["a/"], ["x"], id=id))
@@ -202,7 +214,7 @@ def test_ensure_reuses_the_same_grant_on_both_stores(tmp_path: Path) -> None:
     assert reused[0] == reused[1]
 
 
-@pytest.mark.parametrize("store", ["memory", "sqlite"])
+@pytest.mark.parametrize("store", STORES)
 def test_the_order_of_tickets_is_that_of_ticket_rank_in_every_store(
     store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

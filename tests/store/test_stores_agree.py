@@ -1,4 +1,4 @@
-"""One state machine drives the memory and the sqlite store together and compares every step.
+"""One state machine drives the memory store and another together and compares every step.
 
 Both get the same commands, the same clock and the same processes. After every step they must
 have given the same answers, written the same events and be in the same state; that state must be
@@ -16,11 +16,12 @@ from tempfile import mkdtemp
 from time import monotonic
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from conftest import opener
+from conftest import KEPT, opener
 from holdfast.core.errors import HoldfastError
 from holdfast.core.model import (
     SECOND,
@@ -67,13 +68,16 @@ class Watched(Scene):
 
 
 class StoresAgree(RuleBasedStateMachine):
+    #: What the memory store is compared with.
+    kind = "sqlite"
+
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(mkdtemp(prefix="holdfast-agree-"))
         self.clock, self.processes = FakeClock(), Processes()
         shared: dict[str, Any] = {"clock": self.clock, "processes": self.processes}
         self.memory = Watched(opener("memory", self.folder), **shared)
-        self.sqlite = Watched(opener("sqlite", self.folder), **shared)
+        self.other = Watched(opener(self.kind, self.folder), **shared)
         self.asked: list[Request] = []
         self.granted: list[Grant] = []
         self.table = LockTable()
@@ -83,7 +87,7 @@ class StoresAgree(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.memory.store.close()
-        self.sqlite.store.close()
+        self.other.store.close()
         shutil.rmtree(self.folder)
 
     @initialize()
@@ -101,10 +105,10 @@ class StoresAgree(RuleBasedStateMachine):
 
     def both(self, act: Callable[[Scene], Any]) -> Any:
         """Do something with both stores; they must answer, decide and remember the same."""
-        self.memory.decision = self.sqlite.decision = None
-        ours, theirs = _outcome(act, self.memory), _outcome(act, self.sqlite)
+        self.memory.decision = self.other.decision = None
+        ours, theirs = _outcome(act, self.memory), _outcome(act, self.other)
         assert ours == theirs
-        mine, other = self.memory.decision, self.sqlite.decision
+        mine, other = self.memory.decision, self.other.decision
         if mine is not None and other is not None:
             assert _plain(mine.events) == _plain(other.events)
             assert (mine.wake, mine.hint) == (other.wake, other.hint)
@@ -116,7 +120,7 @@ class StoresAgree(RuleBasedStateMachine):
     def learn(self) -> None:
         """Read the events that both have written since the last call."""
         head = self.table.head
-        ours, theirs = self.memory.history(head), self.sqlite.history(head)
+        ours, theirs = self.memory.history(head), self.other.history(head)
         assert _plain(ours) == _plain(theirs)
         for event in theirs:
             assert event.seq == self.table.head + 1
@@ -312,7 +316,7 @@ class StoresAgree(RuleBasedStateMachine):
             self.memory.kill(who)
         self.processes.clear_away(MARK)
         self.processes.end(*(request.waiter for request in self.asked))
-        self.sqlite.reopen()
+        self.other.reopen()
         self.write_something_down()
 
     @rule(who=st.sampled_from([*NAMES, RUNNER]), dice=rarely)
@@ -341,26 +345,26 @@ class StoresAgree(RuleBasedStateMachine):
     def the_history_is_trimmed(self, back: int) -> None:
         self.trimmed = True
         before = max(0, self.table.head - back)  # the last event is always kept
-        for scene in (self.memory, self.sqlite):
+        for scene in (self.memory, self.other):
             scene.store.trim(before)
 
     @rule()
     def the_ledger_is_opened_and_read_again(self) -> None:
-        self.sqlite.reopen()
+        self.other.reopen()
         if not self.trimmed:
-            ours, theirs = self.memory.history(), self.sqlite.history()
+            ours, theirs = self.memory.history(), self.other.history()
             assert _plain(ours) == _plain(theirs)
             assert [one.repeats for one in ours] == [one.repeats for one in theirs]
-            assert state_of(fold(theirs)) == self.sqlite.state()
+            assert state_of(fold(theirs)) == self.other.state()
 
     # The invariants after every step
 
     @invariant()
     def both_are_in_the_state_that_the_events_lead_to(self) -> None:
-        state = self.sqlite.state()
+        state = self.other.state()
         assert self.memory.state() == state
         assert state_of(self.table) == state
-        assert self.memory.now() == self.sqlite.now()
+        assert self.memory.now() == self.other.now()
 
     @invariant()
     def nobody_writes_what_another_reads_or_writes(self) -> None:
@@ -376,7 +380,7 @@ class StoresAgree(RuleBasedStateMachine):
 
     @invariant()
     def nobody_waits_for_nothing(self) -> None:
-        now = self.sqlite.now()
+        now = self.other.now()
         for ticket in self.table.queue():
             request = ticket.request
             if request.grace:
@@ -450,27 +454,34 @@ def _place(ticket: Ticket) -> tuple[int, int, int]:
     return (0 if ticket.reserved else 1, priority, ticket.arrival)
 
 
-StoresAgree.TestCase.settings = settings(
+class PostgresAgrees(StoresAgree):
+    kind = "postgres"
+
+
+MANY_STEPS = settings(
     max_examples=30,
     stateful_step_count=60,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
+StoresAgree.TestCase.settings = PostgresAgrees.TestCase.settings = MANY_STEPS
 TestStoresAgree = StoresAgree.TestCase
+TestPostgresAgrees = PostgresAgrees.TestCase
 
 
+@pytest.mark.parametrize("kind", KEPT)
 @settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(held=st.lists(st.tuples(wants, st.sampled_from(NAMES)), max_size=6), wanted=wants)
 def test_both_stores_list_conflicts_in_the_same_order(
-    tmp_path: Path, held: list[tuple[Any, str]], wanted: Any
+    tmp_path: Path, kind: str, held: list[tuple[Any, str]], wanted: Any
 ) -> None:
     """People see the first few; and decisions must not depend on the store."""
     folder = Path(mkdtemp(dir=tmp_path))
     clock, processes = FakeClock(), Processes()
     told, events = [], []
-    for store in ("memory", "sqlite"):
+    for store in ("memory", kind):
         with Scene(opener(store, folder), clock=clock, processes=processes) as scene:
             for number, (keys, who) in enumerate([*held, (wanted, "eve")]):
                 request = scene.request(
@@ -482,7 +493,7 @@ def test_both_stores_list_conflicts_in_the_same_order(
                 told.append((store, number, scene.put(request)))
             events.append(_plain(scene.history()))
     assert [one[1:] for one in told if one[0] == "memory"] == [
-        one[1:] for one in told if one[0] == "sqlite"
+        one[1:] for one in told if one[0] == kind
     ]
     assert events[0] == events[1]
 
