@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.ledger_time import Anchor
     from holdfast.core.model import Event, Grant
-    from holdfast.store.postgres.server_session import Write
+    from holdfast.store.postgres.server_session import Row, Write
     from holdfast.store.postgres.server_view import Ask, ServerView
     from holdfast.store.postgres.statements import Statements
 
@@ -28,7 +28,7 @@ KEY_BYTES_MAX = 2000
 class ServerRows:
     """The statements of one decision."""
 
-    __slots__ = ("_ask", "_bodies", "_fresh", "_new_tickets", "_statements", "writes")
+    __slots__ = ("_ask", "_bodies", "_fresh", "_new_tickets", "_statements", "first", "writes")
 
     def __init__(
         self,
@@ -43,6 +43,8 @@ class ServerRows:
         self._fresh = fresh
         #: Tickets that this decision adds, by id.
         self._new_tickets: dict[str, Event] = {}
+        #: The row of the first event that this decision adds.
+        self.first: Row | None = None
         self.writes: list[Write] = []
 
     def put_anchor(self, anchor: Anchor) -> None:
@@ -71,6 +73,7 @@ class ServerRows:
             row = (
                 event.seq, event.at, token, event.type, event.version, codec.written(event)
             )  # fmt: skip
+            self.first = self.first or row
             if grant is not None and not event._data and event.type == events.LOCK_ACQUIRED:
                 self._put_grant("acquired", row, grant, event.seq)
             elif grant is not None and not event._data and event.type == events.LOCK_RELEASED:

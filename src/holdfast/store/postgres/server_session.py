@@ -2,7 +2,7 @@
 
 A session that fails in the middle of an exchange is closed and never used again: neither side knows
 where the other is. What it had not committed, the server rolls back. If the answer to a commit was
-lost, the next session asks the server what became of that transaction.
+lost, the next session looks for what it would have written.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _DEFAULTS = {
 
 
 class SessionLostError(Exception):
-    """The connection was lost. `transaction` is set if a commit may have happened."""
+    """The connection was lost, perhaps `in_commit`: then a commit may have happened."""
 
-    def __init__(self, why: str, transaction: str = "") -> None:
+    def __init__(self, why: str, *, in_commit: bool = False) -> None:
         super().__init__(why)
-        self.transaction = transaction
+        self.in_commit = in_commit
 
 
 class _Connection(psycopg.Connection["Row"]):
@@ -148,7 +148,7 @@ class ServerSession:
 
     def enter(self, deadline: float, inside_seconds: float = INSIDE_SECONDS) -> Row:
         """Begin to decide: nobody else decides for this repository until `leave` or `commit`. The
-        name of the transaction and the head of the ledger."""
+        head of the ledger."""
         self.connection.deadline = deadline + TRAVEL_SECONDS
         left = max(0.001, deadline - monotonic())
         if inside_seconds == INSIDE_SECONDS and 0 <= WAIT_SECONDS - left < TRAVEL_SECONDS:
@@ -186,7 +186,7 @@ class ServerSession:
         except TimeoutError as error:
             raise SessionLostError("no answer in time") from error
 
-    def commit(self, writes: Iterable[Write], transaction: str) -> None:
+    def commit(self, writes: Iterable[Write]) -> None:
         """Write, and commit: all of it in one exchange."""
         try:
             with self.connection.pipeline():
@@ -194,9 +194,9 @@ class ServerSession:
                     self._cursor.execute(statement, values)
                 self._cursor.execute(b"commit")
         except psycopg.Error as error:
-            raise self._failed(error, transaction) from error
+            raise self._failed(error, in_commit=True) from error
         except TimeoutError as error:
-            raise SessionLostError("no answer in time", transaction) from error
+            raise SessionLostError("no answer in time", in_commit=True) from error
         self._in_transaction = False
 
     def write(self, writes: Iterable[Write]) -> int:
@@ -224,12 +224,6 @@ class ServerSession:
         except TimeoutError as error:
             raise SessionLostError("no answer in time") from error
 
-    def fate_of(self, transaction: str, deadline: float) -> str:
-        """What became of a transaction: committed, aborted, in progress, or nothing if the server
-        has forgotten it."""
-        self.connection.deadline = deadline + TRAVEL_SECONDS
-        return str(self.ask(self.statements["fate_of"], (transaction,))[0][0] or "")
-
     def short(self, name: str, values: Sequence[Any]) -> None:
         """A statement of its own, which no decision depends on."""
         self.connection.deadline = monotonic() + SHORT_SECONDS
@@ -247,14 +241,14 @@ class ServerSession:
         """Whether a transaction can begin."""
         return not (self._in_transaction or self.connection.closed)
 
-    def _failed(self, error: psycopg.Error, transaction: str = "") -> Exception:
+    def _failed(self, error: psycopg.Error, *, in_commit: bool = False) -> Exception:
         """The error to raise for psycopg's. A lost connection is closed on our side, too."""
         if "pooling mode" in str(error):
             self.connection.close()
             return server_errors.wrong_pooler(without_password(self.url))
         if self.is_lost or self.connection.broken or (error.sqlstate or "")[:2] in ("57", "08"):
             self.connection.close()
-            return SessionLostError(server_errors.one_line(error), transaction)
+            return SessionLostError(server_errors.one_line(error), in_commit=in_commit)
         if error.sqlstate == "25P03":  # the server ended a transaction that took too long
             self.connection.close()
             return SessionLostError("this process was stopped for too long")

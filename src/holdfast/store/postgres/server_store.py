@@ -258,7 +258,7 @@ class PostgresStore:
         """The state at the beginning of a transaction."""
         view = self._view
         view.begin()
-        _, view.head, last_at, view.last_token, grace_ends_at, server_now, *_ = row
+        view.head, last_at, view.last_token, grace_ends_at, server_now, *_ = row
         if view.head != self._head:
             self._fresh.clear()  # another process has decided since
         self._set_time(view, last_at, server_now)
@@ -316,7 +316,7 @@ class PostgresStore:
                     rows.put_anchor(self._new_anchor)
                 if decision.events:
                     rows.write(view, decision.events)
-                    if row[6]:
+                    if row[5]:
                         rows.wake((f"{FOLLOWERS}{session.repository}.",))
                 rows.wake(decision.wake)
                 if decision.hint:
@@ -324,16 +324,12 @@ class PostgresStore:
                 if not rows.writes:
                     session.roll_back()
                     return decision.outcome
-                session.commit(rows.writes, row[0])
+                session.commit(rows.writes)
             except SessionLostError as lost:
                 if mutex is not self.mutex:
                     raise  # a forked child
                 self._forget()
-                if (
-                    decision is not None
-                    and lost.transaction
-                    and self._was_committed(lost.transaction, deadline)
-                ):
+                if lost.in_commit and decision and self._was_committed(rows.first, deadline):
                     return decision.outcome
                 if monotonic() >= deadline:
                     raise server_errors.away(self.url, str(lost)) from lost
@@ -351,23 +347,27 @@ class PostgresStore:
             self._head = view.head + len(decision.events) if _counts(decision.events) else -1
             return decision.outcome
 
-    def _was_committed(self, transaction: str, deadline: float) -> bool:
-        """What became of a decision whose answer was lost. Raises if nobody can say in time."""
-        while True:
-            session = self._connected(deadline)
+    def _was_committed(self, first: Row | None, deadline: float) -> bool:
+        """Whether a decision whose answer was lost is in the ledger, by the first event that it
+        would have added. Without one, to decide again does no harm.
+
+        The number of its transaction would not show it: a server that crashed may have given the
+        same number to another one. The lost transaction has ended when this one has its turn.
+        """
+        while first is not None:
             try:
-                fate = session.fate_of(transaction, deadline)
-            except SessionLostError as lost:
-                if monotonic() >= deadline:
-                    raise server_errors.away(self.url, str(lost)) from lost
+                self._begun(deadline, INSIDE_SECONDS)
+                found = self._ask("event", (first[0],))
+            except (SessionLostError, StoreBusyError) as error:
+                if isinstance(error, StoreBusyError) or monotonic() >= deadline:
+                    why = f"the connection was lost during a commit, and then: {error}"
+                    raise server_errors.away(self.url, why) from error
                 continue
-            if fate in ("committed", "aborted"):
-                return fate == "committed"
-            if fate != "in progress" or monotonic() >= deadline:
-                raise server_errors.away(
-                    self.url, "the connection was lost during a commit, whose result is not known"
-                )
-            sleep(FIRST_PAUSE_SECONDS)
+            finally:
+                self.end_reading(None)
+            _seq, at, _token, kind, version, data = first
+            return [row[1:5] for row in found] == [(kind, version, at, data)]
+        return False
 
     def _to_hint(self, keys: tuple[str, ...]) -> tuple[str, ...]:
         """The first waiter that may try again, unless it got a hint a moment ago."""
@@ -474,13 +474,13 @@ class PostgresStore:
         deadline = monotonic() + OPEN_SECONDS
         mutex = self.lock(deadline)
         try:
-            session, row = self._begun(deadline, INSIDE_SECONDS)
+            session = self._begun(deadline, INSIDE_SECONDS)[0]
             try:
                 gone = session.write([(session.statements["trim_events"], (before,))])
                 rest = [
                     (session.statements[name], (before,)) for name in ("trim_repeats", "trim_lost")
                 ]
-                session.commit(rest, row[0])
+                session.commit(rest)
                 return gone
             except SessionLostError as lost:
                 raise server_errors.away(self.url, str(lost)) from lost

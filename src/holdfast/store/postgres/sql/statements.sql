@@ -35,9 +35,6 @@ select * from enter(:repository)
 begin isolation level repeatable read read only;
 select * from look(:repository)
 
--- name: fate_of
-select pg_xact_status(%s::xid8)
-
 -- name: anchor
 select boot, uptime, ledger, slept, asleep from repositories where id = :repository
 

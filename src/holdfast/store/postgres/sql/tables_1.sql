@@ -90,12 +90,12 @@ create unlogged table followers (
 -- What every transaction begins with.
 
 create type head as (
-    transaction text, last_seq bigint, last_at bigint, last_token bigint, stirs_at bigint,
+    last_seq bigint, last_at bigint, last_token bigint, stirs_at bigint,
     now bigint, has_followers boolean, sign text, moved_to text
 );
 
 create function head(number integer) returns setof head language sql stable as $$
-    select '', coalesce(last.seq, 0), coalesce(last.at, 0), coalesce(last.token, 0),
+    select coalesce(last.seq, 0), coalesce(last.at, 0), coalesce(last.token, 0),
         (select stirs_at from tickets where repository = number order by stirs_at limit 1),
         (extract(epoch from clock_timestamp()) * 1000000)::bigint,
         exists (
@@ -123,6 +123,5 @@ declare found head;
 begin
     perform pg_advisory_xact_lock(1752132708, number);
     select * into found from head(number);
-    found.transaction := pg_current_xact_id()::text;
     return found;
 end $$;
