@@ -104,10 +104,12 @@ def let_die(monkeypatch: pytest.MonkeyPatch, *gone: Name) -> None:
         witness: Witness,
         marks: tuple[str, ...],
         sought: Callable[[tuple[str, ...]], liveness.Sought] = liveness.as_plain_marks,
+        *,
+        is_shared: bool = False,
     ) -> bool | None:
         if witness.host == "golden-host":
             return witness.pid in pids
-        return liveness.is_dead(witness, marks, sought)
+        return liveness.is_dead(witness, marks, sought, is_shared=is_shared)
 
     monkeypatch.setattr("holdfast.manager.files.unfinished_edits.is_dead", is_dead)
 

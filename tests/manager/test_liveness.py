@@ -18,6 +18,7 @@ import pytest
 
 from holdfast.core.model import Witness
 from holdfast.manager.clock import boot_id
+from holdfast.manager.files.unfinished_edits import dead_in
 from holdfast.manager.owners import liveness
 from holdfast.manager.owners.liveness import (
     is_dead,
@@ -235,6 +236,29 @@ def test_another_boot_means_dead_even_with_marks_around(children: Children) -> N
     children.start("sleep", "60", env=marked("HOLDFAST_HOLDER=t-boot"))
     before = changed(own_witness(), boot="00000000-0000-0000-0000-000000000000")
     assert is_dead(before, ("HOLDFAST_HOLDER=t-boot",))
+
+
+@pytest.mark.parametrize("boot", ["00000000-0000", ""])
+def test_on_a_ledger_of_several_hosts_another_boot_may_be_another_host(
+    children: Children, tmp_path: Path, boot: str
+) -> None:
+    """Two machines made from one image have the same id."""
+    before = changed(own_witness(), boot=boot)
+    assert is_dead(before, (), is_shared=True) is None
+    assert dead_in(str(tmp_path), is_shared=True)(before, ("HOLDFAST_HOLDER=t",)) is None
+    assert dead_in(str(tmp_path))(before, ("HOLDFAST_HOLDER=t",)) is (True if boot else None)
+
+
+def test_on_a_ledger_of_several_hosts_processes_of_this_boot_are_judged(
+    children: Children, tmp_path: Path
+) -> None:
+    _child, alive = children.sleeper()
+    judge = dead_in(str(tmp_path), is_shared=True)
+    assert judge(children.dead(), ()) is True
+    assert judge(alive, ()) is False
+    assert judge(own_witness(), ()) is False
+    assert judge(changed(children.dead(), host="elsewhere"), ()) is None
+    assert judge(changed(children.dead(), namespace="pid:[1]"), ()) is None
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from holdfast.manager.files.paths import Tree, Words
 from holdfast.manager.files.unfinished_edits import dead_in
 from holdfast.manager.ledger_location import store_of
 from holdfast.store import open_store
+from holdfast.store.store_url import is_server
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +42,10 @@ class Ledger:
     def at(cls, root: str, *, end: float = float("inf")) -> Self:
         """The ledger of a repository whose root is already resolved. Neither opening it nor a call
         to its store lasts beyond `end`, a time of `time.monotonic()`."""
-        store = open_store(store_of(root), clock=SystemClock(), is_dead=dead_in(root), end=end)
+        url = store_of(root)
+        store = open_store(
+            url, clock=SystemClock(), is_dead=dead_in(root, is_shared=is_server(url)), end=end
+        )
         made = cls(store, tree=Tree(root, is_real=True))
         made.end = end
         return made

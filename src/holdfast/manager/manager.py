@@ -35,6 +35,7 @@ from holdfast.manager.ledger import Ledger
 from holdfast.manager.ledger_location import complete, is_url, root_of
 from holdfast.manager.owners.liveness import is_dead, own_witness
 from holdfast.store import NEEDED_IN_CHILDREN, open_store
+from holdfast.store.store_url import is_server
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class LockManager(Ledger):
         if store is None:
             return cls.at(home_root(realpath.absolute(place)))
         tree = Tree(root_of(store, place))
-        dead = dead_in(tree.root)
+        dead = dead_in(tree.root, is_shared=is_server(store))
         store = complete(store, tree.root)
         return cls(open_store(store, clock=clock, is_dead=dead), tree=tree, clock=clock)
 

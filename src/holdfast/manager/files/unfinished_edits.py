@@ -28,10 +28,11 @@ LIST = "before.json"
 LANDING = "landing"
 
 
-def dead_in(root: str) -> IsDead:
+def dead_in(root: str, *, is_shared: bool = False) -> IsDead:
     """Whether an owner in this repository counts as dead: its processes are gone, and none of its
     files has yet to be restored; None if that cannot be determined from here. The disk is checked
-    last, and only for holders with marks. An agent's processes are those of its open calls."""
+    last, and only for holders with marks. An agent's processes are those of its open calls.
+    `is_shared`: several hosts use the ledger."""
 
     def sought(marks: tuple[str, ...]) -> list[tuple[str, int]]:
         from holdfast.manager.owners import running_calls
@@ -39,7 +40,8 @@ def dead_in(root: str) -> IsDead:
         return running_calls.sought(root, marks)
 
     def dead(witness: Witness, marks: tuple[str, ...]) -> bool | None:
-        return is_dead(witness, marks, sought) and not is_kept(root, marks)
+        gone = is_dead(witness, marks, sought, is_shared=is_shared)
+        return gone and not is_kept(root, marks)
 
     return dead
 

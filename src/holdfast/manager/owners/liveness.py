@@ -5,6 +5,9 @@ alone recurs: pids are reused, and every container has a pid 1. There are three 
 dead; False, it is alive, or we could not check this time; None, it can never be determined from
 here, because the process is foreign or hidden. None counts as alive; such a lease ends by time.
 
+On one machine's own ledger a process of another boot is dead. On a ledger that several hosts share
+it may be alive on a host with the same id (`is_shared`).
+
 A dead owner may have left writers behind: a killed agent's shell goes on. So an owner is dead only
 if there is also no process left with one of its marks (`NAME=value`) in its environment. Marks are
 searched among the processes that we may read, which are those of the same user. Some marks count
@@ -141,13 +144,20 @@ def is_dead(
     witness: Witness,
     marks: tuple[str, ...],
     sought: Callable[[tuple[str, ...]], Sought] = as_plain_marks,
+    *,
+    is_shared: bool = False,
 ) -> bool | None:
     """Whether the process, and every process with one of its marks, is known to be dead; None if
-    that cannot be determined from here."""
+    that cannot be determined from here.
+
+    `is_shared`: several hosts use the ledger that names the process. Two of them may have the same
+    id, copied with the image of a machine, so there another boot is another host."""
     here = _of_this_process()
     if witness is here.own:
         return False
     if witness.host != here.host:
+        return None
+    if is_shared and (witness.boot != here.boot or not here.boot):
         return None
     if not _LINUX:
         if witness == here.own:
