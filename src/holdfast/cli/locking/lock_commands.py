@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 
 from holdfast.cli import DONE
-from holdfast.cli.command_context import CommandContext, nothing_held
+from holdfast.cli.command_context import CommandContext, nothing_held, tree_of
 from holdfast.cli.parser import FOREVER_SECONDS, UsageError
 from holdfast.cli.printing import document, listed, local, out, plain, quoted, talk
 from holdfast.core import sentences
-from holdfast.core.model import TTL_DEFAULT_SECONDS, Refusal
+from holdfast.core.model import SECOND, TTL_DEFAULT_SECONDS, Refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def lock(call: Call) -> int:
     me = _introduced(manager, me)
     ttl, reason = call.ttl(TTL_DEFAULT_SECONDS), call.text("reason") or ""
     grant = take(manager, me.holder, reads, writes, ttl=ttl, reason=reason, wait=call.wait())
+    _keep(manager, me.holder, grant)
     _print_taken(call, "locked", grant, me)
     return DONE
 
@@ -45,8 +46,22 @@ def steal(call: Call) -> int:
         ttl=call.ttl(TTL_DEFAULT_SECONDS),
         reason=call.text("reason") or "",
     )
+    _keep(manager, me.holder, grant)
     _print_taken(call, "stole", grant, me)
     return DONE
+
+
+def _keep(manager: LockManager, owner: Holder, grant: LockGrant) -> None:
+    """On a server's ledger, have a lease that lasts as long as its owner renewed while the owner's
+    process lives: this command ends at once."""
+    if manager.store.lease is None or grant.ttl_seconds is not None or owner.witness is None:
+        return
+    from holdfast.gate import client_keeper
+    from holdfast.gate.rulebook.display_names import session_key
+
+    key = session_key(owner) if owner.client else owner.key
+    lease = manager.store.lease / SECOND
+    client_keeper.start(tree_of(manager).root, key, owner.witness, lease, manager.store)
 
 
 def _introduced(manager: LockManager, me: Self) -> Self:
@@ -170,6 +185,8 @@ def renew(call: Call) -> int:
     me = context.me().holder
     manager, grants = _owned(context, me, to_release=False)
     renewed = [manager.renew(grant.id, holder=me, ttl=ttl) for grant in grants]
+    for grant in renewed:
+        _keep(manager, me, grant)
     if call.flag("json"):
         document({"renewed": [grant.to_dict() for grant in renewed]})
         return DONE
