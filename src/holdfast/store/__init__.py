@@ -51,6 +51,7 @@ def open_store(url: str, *, clock: Clock, is_dead: IsDead, end: float = float("i
 
 def _open_on_server(url: str, is_dead: IsDead, end: float) -> Store:
     try:
+        _find_packages()
         from holdfast.store.postgres.server_store import PostgresStore
     except ImportError as error:
         raise StoreError(
@@ -58,3 +59,18 @@ def _open_on_server(url: str, is_dead: IsDead, end: float) -> Store:
             hint="install it: pip install 'holdfast[postgres]'",
         ) from error
     return PostgresStore(url, is_dead=is_dead, end=end)
+
+
+def _find_packages() -> None:
+    """Hooks, keepers and other programs of ours start with `-S`, which is quicker, and so find only
+    the packages beside this one. Elsewhere, as with an editable installation, look for the driver
+    in the interpreter's own folders."""
+    import sys
+
+    if sys.flags.no_site and "site" not in sys.modules:
+        from importlib.util import find_spec
+
+        if find_spec("psycopg") is None:
+            import site
+
+            site.main()
