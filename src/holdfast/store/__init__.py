@@ -15,7 +15,6 @@ The room imports the core only. A further store is one room here and one line in
 from __future__ import annotations
 
 from holdfast.core.root_errors import BadKeyError, StoreError
-from holdfast.store.store_url import is_server, without_password
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +39,8 @@ def open_store(url: str, *, clock: Clock, is_dead: IsDead, end: float = float("i
         from holdfast.store.sqlite.sqlite_store import SqliteStore
 
         return SqliteStore(url[len("sqlite://") :], clock=clock, is_dead=is_dead, end=end)
+    from holdfast.store.store_url import is_server, without_password
+
     if is_server(url):
         return _open_on_server(url, is_dead, end)
     raise BadKeyError(
