@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,11 +14,16 @@ from helpers_cli import Repository, environment
 from helpers_guides import PAGES, ROOT, blocks
 from holdfast import Event, Holder, LockGrant, LockManager
 from holdfast.core import bulk_rules, events, rules
-from holdfast.core.model import Request
+from holdfast.core.draft import Draft
+from holdfast.core.model import SECOND, Decision, Request
 from holdfast.manager import transactions
 from holdfast.manager.clock import FakeClock
 from holdfast.store import open_store
+from holdfast.store.memory import MemoryStore
 from holdfast.store.sqlite import schema
+
+if TYPE_CHECKING:
+    from holdfast.core.view import View
 
 README = (ROOT / "README.md").read_text()
 FOREVER = 1e18
@@ -101,7 +106,8 @@ LEDGER = (ROOT / "docs/ledger.md").read_text()
 
 
 def test_every_event_is_documented_with_the_version_of_its_vocabulary() -> None:
-    names = {value for name, value in vars(events).items() if name.startswith(("LOCK_", "TICKET_"))}
+    kinds = ("LOCK_", "TICKET_", "LEASES_")
+    names = {value for name, value in vars(events).items() if name.startswith(kinds)}
     assert set(re.findall(r"^### `(\w+)`", LEDGER, re.M)) == names
     assert f"version {events.VERSION}" in LEDGER
 
@@ -142,7 +148,24 @@ def all_kinds_of_events() -> list[Event]:
     (served,) = transactions.look(manager, lambda view: view.grants())
     moved = bulk_rules.heir(served, manager.holder("fay"), "moved")
     transactions.decide(manager, lambda view: bulk_rules.exchange(view, [(served.id, moved)]))
-    return list(manager.events())
+    return [*manager.events(), *kept_leases()]
+
+
+def kept_leases() -> list[Event]:
+    """The history of a ledger where a lease without a ttl has to be renewed, and was."""
+    clock = FakeClock()
+    store = MemoryStore(clock=clock, is_dead=lambda witness, marks: False, lease=60 * SECOND)
+    with LockManager(store, clock=clock) as manager:
+        assert manager.try_acquire(holder="ann", write_paths=["x"], ttl=None) is not None
+        clock.advance(40)
+
+        def renew(view: View) -> Decision[None]:
+            draft = Draft(view)
+            bulk_rules.renew_kept(draft, view.grants())
+            return draft.done(None)
+
+        transactions.decide(manager, renew)
+        return list(manager.events())
 
 
 def test_every_field_of_every_event_is_documented() -> None:

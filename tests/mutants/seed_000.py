@@ -592,10 +592,10 @@ def _refuse_shared(worktree: Worktree) -> None:
         "a renewal does not move the end of a grant",
         "core/rules.py",
         """\
-        expires_at = max(expires_at, draft.now + (ttl or grant.ttl or 0))
+        expires_at = max(expires_at or 0, draft.now + (ttl or length or 0))
 """,
         """\
-        expires_at = max(expires_at, grant.acquired_at + (ttl or grant.ttl or 0))
+        expires_at = max(expires_at or 0, grant.acquired_at + (ttl or length or 0))
 """,
         ("tests/core/test_seed_000.py::test_seed000_09_a_renewal_extends_the_lease",),
     ),

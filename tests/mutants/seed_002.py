@@ -312,7 +312,7 @@ MUTANTS: list[Mutant] = [
         "002-06",
         "the events of such an owner do not postpone its end",
         "gate/rulebook/agent_life.py",
-        "        if self.known.limit is not None:\n"
+        "        if self.known.limit is not None or self.draft.view.lease is not None:\n"
         "            from holdfast.gate.rulebook import lease_limits\n"
         "\n"
         "            lease_limits.renew(self)\n",

@@ -21,7 +21,6 @@ from conftest import until
 from helpers_network import Proxy
 from helpers_postgres import ROLE, Server, own_server
 from holdfast import LockManager, StoreError
-from holdfast.core import rules
 from holdfast.core.model import Decision
 from holdfast.core.root_errors import StoreBusyError
 from holdfast.manager.owners.liveness import is_dead
@@ -29,12 +28,12 @@ from holdfast.store import open_store
 
 pytest.importorskip("psycopg", reason="needs psycopg: pip install 'holdfast[postgres]'")
 
-from holdfast.store.postgres import listener, server_sections, server_session
-from holdfast.store.postgres.server_session import ServerSession, SessionLostError
+from holdfast.store.postgres import listener, server_sections, server_session, server_store
+from holdfast.store.postgres.server_session import ServerSession
 from holdfast.store.postgres.server_store import PostgresStore
 
 if TYPE_CHECKING:
-    from holdfast.core.view import View
+    pass
 
 SOON = 20.0
 
@@ -71,58 +70,7 @@ def closing(store: PostgresStore) -> Iterator[PostgresStore]:
         store.close()
 
 
-# Decisions, and answers that were lost
-
-
-def test_a_commit_whose_answer_was_lost_is_not_made_twice(
-    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The connection ends after the server committed and before its answer came."""
-    manager = manager_of(store)
-    lost: list[str] = []
-
-    def commit(self: ServerSession, writes: Any, transaction: str) -> None:
-        COMMIT(self, writes, transaction)
-        if not lost:
-            lost.append(transaction)
-            self.connection.pgconn.finish()
-            raise SessionLostError("cut", transaction)
-
-    COMMIT = ServerSession.commit
-    monkeypatch.setattr(ServerSession, "commit", commit)
-    decided: list[int] = []
-    request = manager.request("ann", [], ["x"])
-
-    def decide(view: View) -> Decision[Any]:
-        decided.append(view.head)
-        return rules.acquire(view, request, wait=False)
-
-    grant = store.transact(decide, deadline=monotonic() + SOON)
-    assert lost
-    assert decided == [0], "it was decided once, and the server was asked what became of it"
-    assert [event.type for event in store.events()] == ["lock_acquired"]
-    assert [held.id for held in manager.active_grants()] == [grant.id]
-
-
-def test_a_decision_that_was_lost_before_its_commit_is_made_again(
-    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    manager = manager_of(store)
-    lost: list[str] = []
-
-    def commit(self: ServerSession, writes: Any, transaction: str) -> None:
-        if not lost:
-            lost.append(transaction)
-            self.connection.pgconn.finish()
-            raise SessionLostError("cut", transaction)
-        COMMIT(self, writes, transaction)
-
-    COMMIT = ServerSession.commit
-    monkeypatch.setattr(ServerSession, "commit", commit)
-    grant = manager.acquire(holder="ann", write_paths=["x"], timeout=5)
-    assert lost
-    assert [event.seq for event in store.events()] == [1]
-    assert [held.id for held in manager.active_grants()] == [grant.id]
+# Decisions
 
 
 def test_a_connection_that_was_cut_is_made_again(
@@ -154,7 +102,7 @@ def test_a_process_that_is_stopped_in_a_decision_keeps_the_others_for_seconds_on
 ) -> None:
     """The server ends the transaction; the stopped process decides again when it goes on."""
     monkeypatch.setattr(server_session, "INSIDE_SECONDS", 0.3)
-    monkeypatch.setattr("holdfast.store.postgres.server_store.INSIDE_SECONDS", 0.3)
+    monkeypatch.setattr(server_store, "INSIDE_SECONDS", 0.3)
     entered, go_on, rounds = threading.Event(), threading.Event(), []
 
     def decide(view: Any) -> Decision[int]:
