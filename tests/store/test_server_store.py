@@ -93,8 +93,8 @@ def wait_for_end_of(backend: int, server: Server) -> bool:
 
 
 def session_of(store: PostgresStore) -> ServerSession:
-    assert store._session is not None
-    return store._session
+    assert store.session is not None
+    return store.session
 
 
 def test_a_process_that_is_stopped_in_a_decision_keeps_the_others_for_seconds_only(
@@ -314,6 +314,33 @@ def test_a_waiter_that_was_killed_elsewhere_loses_its_turn(
         mailbox.discard()
         with store.view(deadline=monotonic() + SOON) as view:
             assert view.gave_up(mailbox.address)
+
+
+def test_a_follower_hears_of_a_commit_and_not_by_looking(
+    store: PostgresStore, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_store, "FALLBACK_SECONDS", SOON)
+    with closing(opened(url)) as other:
+        heads: list[int] = []
+        thread = threading.Thread(target=lambda: heads.append(other.wait(0, SOON)))
+        thread.start()
+        until(lambda: is_followed(store), "the other one follows")
+        begin = monotonic()
+        manager_of(store).acquire(holder="ann", write_paths=["x"])
+        thread.join(SOON)
+        assert heads == [1]
+        assert monotonic() - begin < SOON / 2
+        begin = monotonic()
+        assert other.wait(1, 0.2) == 1
+        assert 0.2 <= monotonic() - begin < SOON / 2
+        assert not is_followed(store)
+
+
+def is_followed(store: PostgresStore) -> bool:
+    row = session_of(store).connection.execute(
+        "select has_followers from head(%s::integer)", (session_of(store).repository,)
+    )
+    return bool((row.fetchone() or (False,))[0])
 
 
 def test_a_store_that_nobody_closed_leaves_neither_thread_nor_connection(

@@ -27,6 +27,15 @@ if TYPE_CHECKING:
 NEEDED_IN_CHILDREN = ["_socket", "encodings.ascii", "errno", "holdfast.store.sqlite.sections"]
 
 
+def import_for_children() -> None:
+    """Before a fork: import what a child may need."""
+    for name in NEEDED_IN_CHILDREN:
+        try:
+            __import__(name)
+        except ImportError:
+            pass
+
+
 def open_store(url: str, *, clock: Clock, is_dead: IsDead, end: float = float("inf")) -> Store:
     """Open the store of a URL: `memory:`, `sqlite:///absolute/path/to/ledger.db`, or
     `postgresql://host/database#repository`, which has the server's clock. Raises if that takes

@@ -28,19 +28,17 @@ class ServerSnapshot:
         self._mutex: Mutex | None = None
 
     def __enter__(self) -> View:
-        store = self._store
-        mutex = store.lock(self._deadline)
+        store, mutex = self._store, None
         try:
+            mutex = store.lock(self._deadline)
             view = store.begin_reading(self._deadline)
             self._mutex = mutex
             return view
         except BaseException as error:
-            if mutex is not store.mutex:
-                raise forked(error) from error
-            try:
-                store.end_reading(error)
-            finally:
-                mutex.release()
+            if mutex is not None:
+                if mutex is not store.mutex:
+                    raise forked(error) from error
+                _leave(store, mutex)
             raise
 
     def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
@@ -49,10 +47,15 @@ class ServerSnapshot:
             if isinstance(error, Exception):
                 raise forked(error) from error
             return
+        # An interrupt may come at the start of any function of ours.
         try:
             store.end_reading(error)
         finally:
-            mutex.release()
+            try:
+                if store.session is not None and store.session.in_transaction:
+                    store.session.connection.pgconn.finish()
+            finally:
+                mutex.release()
 
 
 class ServerFence:
@@ -68,31 +71,40 @@ class ServerFence:
         self._mutex: Mutex | None = None
 
     def __enter__(self) -> None:
-        store = self._store
-        mutex = store.lock(self._deadline)
+        store, mutex = self._store, None
         try:
+            mutex = store.lock(self._deadline)
             view = store.begin_deciding(self._deadline, FENCE_SECONDS)
             raise_verdict(verify(view, self._grant_id, None, self._token))
-            store.in_fence = True
             self._mutex = mutex
+            store.in_fence = True
         except BaseException as error:
-            if mutex is not store.mutex:
-                raise forked(error) from error
-            try:
-                store.end_reading(error)
-            finally:
-                mutex.release()
+            if mutex is not None:
+                if mutex is not store.mutex:
+                    raise forked(error) from error
+                _leave(store, mutex)
+            if isinstance(error, SessionLostError):
+                raise store.away(error) from error
             raise
 
     def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
         store, mutex = self._store, self._mutex
         if mutex is None or mutex is not store.mutex or not store.in_fence:
             return  # a forked child, whose parent is inside
-        store.in_fence = False
         try:
-            store.end_fence()
-        except SessionLostError as lost:
-            if error is None:
-                raise store.fence_broke(lost) from lost
+            store.in_fence = False
+            store.end_fence(error)
         finally:
-            mutex.release()
+            try:
+                if store.session is not None and store.session.in_transaction:
+                    store.session.connection.pgconn.finish()
+            finally:
+                mutex.release()
+
+
+def _leave(store: PostgresStore, mutex: Mutex) -> None:
+    """After an error on the way in."""
+    try:
+        store.end_reading(None)
+    finally:
+        mutex.release()

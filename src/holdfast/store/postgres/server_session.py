@@ -21,11 +21,12 @@ from holdfast.store.store_url import without_password
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from typing import Any
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any, TypeVar
 
     from psycopg.abc import PQGen
 
+    T = TypeVar("T")
     Row = tuple[Any, ...]
     #: A statement and its values.
     Write = tuple[bytes, Sequence[Any]]
@@ -87,8 +88,8 @@ class ServerSession:
     """A connection for one repository, of one process."""
 
     __slots__ = (
-        "_cursor", "_in_transaction", "_sign", "backend", "connection", "pid",
-        "repository", "statements", "url", "version",
+        "_cursor", "_sign", "backend", "connection", "in_transaction", "pid", "repository",
+        "statements", "url", "version",
     )  # fmt: skip
 
     def __init__(self, url: str, deadline: float) -> None:
@@ -96,7 +97,8 @@ class ServerSession:
         address, name = server_errors.split(url)
         self.url = url
         self.pid = os.getpid()
-        self._in_transaction = False
+        #: Between the beginning and the known end of a transaction.
+        self.in_transaction = False
         self._sign = os.urandom(8).hex()
         self.connection = connect(address, deadline)
         try:
@@ -162,15 +164,12 @@ class ServerSession:
         return self._begin(self.statements["read"])
 
     def _begin(self, text: bytes) -> Row:
-        self._in_transaction = True
+        self.in_transaction = True
         try:
-            row = self._all(text)
-        except psycopg.Error as error:
-            failed = self._failed(error)
+            row = self._exchange(lambda: self._all(text))
+        except StoreError:  # refused: the connection is as good as before
             self.roll_back()
-            raise failed from error
-        except TimeoutError as error:
-            raise SessionLostError("no answer in time") from error
+            raise
         if row[-2] != self._sign:
             self.roll_back()
             raise server_errors.wrong_pooler(without_password(self.url))
@@ -178,51 +177,57 @@ class ServerSession:
 
     def ask(self, statement: bytes, values: Sequence[Any] = ()) -> list[Row]:
         """The rows of a statement."""
-        try:
+
+        def asked() -> list[Row]:
             cursor = self._cursor.execute(statement, values)
             return cursor.fetchall() if cursor.description else []
-        except psycopg.Error as error:
-            raise self._failed(error) from error
-        except TimeoutError as error:
-            raise SessionLostError("no answer in time") from error
+
+        return self._exchange(asked)
 
     def commit(self, writes: Iterable[Write]) -> None:
         """Write, and commit: all of it in one exchange."""
-        try:
+
+        def written() -> None:
             with self.connection.pipeline():
                 for statement, values in writes:
                     self._cursor.execute(statement, values)
                 self._cursor.execute(b"commit")
-        except psycopg.Error as error:
-            raise self._failed(error, in_commit=True) from error
-        except TimeoutError as error:
-            raise SessionLostError("no answer in time", in_commit=True) from error
-        self._in_transaction = False
+
+        self._exchange(written, in_commit=True)
+        self.in_transaction = False
 
     def write(self, writes: Iterable[Write]) -> int:
         """Write without committing. How many rows the first statement changed."""
-        changed = 0
-        try:
-            for number, (statement, values) in enumerate(writes):
-                self._cursor.execute(statement, values)
-                changed = changed if number else self._cursor.rowcount
-        except psycopg.Error as error:
-            raise self._failed(error) from error
-        return changed
+
+        def written() -> int:
+            changed = [self._cursor.execute(*one).rowcount for one in writes]
+            return changed[0]
+
+        return self._exchange(written)
 
     def roll_back(self) -> None:
         """End a transaction without any effect. Raises only SessionLostError."""
-        if not self._in_transaction:
+        if not self.in_transaction:
             return
-        self._in_transaction = False
-        if self.is_lost:
-            return
+        if not self.is_lost:
+            try:
+                self._exchange(lambda: self._cursor.execute(b"rollback"))
+            except StoreError as error:
+                self.connection.close()
+                raise SessionLostError(error.message) from error
+        self.in_transaction = False
+
+    def _exchange(self, exchanged: Callable[[], T], *, in_commit: bool = False) -> T:
+        """Send something and hear the answer, all of it or none."""
         try:
-            self._cursor.execute("rollback")
+            return exchanged()
         except psycopg.Error as error:
-            raise SessionLostError(server_errors.one_line(error)) from error
+            raise self._failed(error, in_commit=in_commit) from error
         except TimeoutError as error:
-            raise SessionLostError("no answer in time") from error
+            raise SessionLostError("no answer in time", in_commit=in_commit) from error
+        except BaseException:  # an interrupt: neither side knows where the other is
+            self.connection.pgconn.finish()
+            raise
 
     def short(self, name: str, values: Sequence[Any]) -> None:
         """A statement of its own, which no decision depends on."""
@@ -239,7 +244,7 @@ class ServerSession:
     @property
     def is_idle(self) -> bool:
         """Whether a transaction can begin."""
-        return not (self._in_transaction or self.connection.closed)
+        return not (self.in_transaction or self.connection.closed)
 
     def _failed(self, error: psycopg.Error, *, in_commit: bool = False) -> Exception:
         """The error to raise for psycopg's. A lost connection is closed on our side, too."""
@@ -271,8 +276,14 @@ class ServerSession:
         lead_nowhere(self.connection)
 
 
+#: Connections of the parent. Another thread of it may have been inside the driver, so nothing of
+#: theirs is taken down here.
+_of_parent: list[psycopg.Connection[Any]] = []
+
+
 def lead_nowhere(connection: psycopg.Connection[Any]) -> None:
     """Replace the descriptor of a connection, in a child that must not use it."""
+    _of_parent.append(connection)
     try:
         number = connection.pgconn.socket
         nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)

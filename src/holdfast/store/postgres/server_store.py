@@ -79,7 +79,7 @@ class PostgresStore:
         self.mutex = Mutex()
         self.in_fence = False
         self._closed = False
-        self._session: ServerSession | None = None
+        self.session: ServerSession | None = None
         self._listener: Listener | None = None
         self._anchor: Anchor | None = None
         self._head = -1
@@ -96,18 +96,18 @@ class PostgresStore:
 
     def _ask(self, name: str, values: Sequence[Any] = ()) -> list[Row]:
         """The rows of a statement, inside a transaction."""
-        assert self._session is not None
-        return self._session.ask(self._session.statements[name], values)
+        assert self.session is not None
+        return self.session.ask(self.session.statements[name], values)
 
     def _held(self, keys: list[str], ranges: list[tuple[str, str]], most: int) -> list[Row]:
         """What is held at some keys and inside some ranges, up to `most` rows."""
-        assert self._session is not None
-        statement = self._session.statements.held(len(keys), len(ranges), most)
-        return self._session.ask(statement, [*keys, *(end for ends in ranges for end in ends)])
+        assert self.session is not None
+        statement = self.session.statements.held(len(keys), len(ranges), most)
+        return self.session.ask(statement, [*keys, *(end for ends in ranges for end in ends)])
 
     def _connected(self, deadline: float) -> ServerSession:
         """The session, or a new one if there is none or the last was lost. Inside the mutex."""
-        session = self._session
+        session = self.session
         if session is not None:
             if session.is_idle:
                 return session
@@ -116,7 +116,7 @@ class PostgresStore:
         pause = FIRST_PAUSE_SECONDS
         while True:
             try:
-                session = self._session = ServerSession(self._address, deadline)
+                session = self.session = ServerSession(self._address, deadline)
                 return session
             except psycopg.Error as error:
                 left = deadline - monotonic()
@@ -148,8 +148,8 @@ class PostgresStore:
             listener.close()
         if mutex.acquire(timeout=OPEN_SECONDS):  # else a thread still uses the connection
             try:
-                if self._session is not None:
-                    self._session.close()
+                if self.session is not None:
+                    self.session.close()
             finally:
                 mutex.release()
 
@@ -162,11 +162,11 @@ class PostgresStore:
         """In a forked child: its first call opens a new connection."""
         self.mutex = Mutex()
         self.in_fence = False
-        if self._session is not None:
-            self._session.leave_to_parent()
+        if self.session is not None:
+            self.session.leave_to_parent()
         if self._listener is not None:
             self._listener.leave_to_parent()
-        self._session = self._listener = None
+        self.session = self._listener = None
         self._forget()
 
     # Inside
@@ -217,7 +217,7 @@ class PostgresStore:
                 )
             except SessionLostError as lost:
                 if monotonic() >= deadline:
-                    raise server_errors.away(self.url, str(lost)) from lost
+                    raise self.away(lost) from lost
                 continue
             if row[-1] is not None:
                 session.roll_back()
@@ -230,7 +230,7 @@ class PostgresStore:
 
     def end_reading(self, error: BaseException | None) -> None:
         """End what `begin_reading` or `begin_deciding` began, without any effect."""
-        session = self._session
+        session = self.session
         if session is None:
             return
         try:
@@ -238,21 +238,28 @@ class PostgresStore:
         except SessionLostError:
             pass  # the server rolls it back by itself
         if isinstance(error, SessionLostError):
-            raise server_errors.away(self.url, str(error)) from error
+            raise self.away(error) from error
 
-    def end_fence(self) -> None:
-        """End a fenced section. Raises SessionLostError if the server ended it before."""
-        if self._session is None or self._session.is_lost:
-            raise SessionLostError("the connection was lost")
-        self._session.roll_back()
+    def end_fence(self, error: BaseException | None) -> None:
+        """End a fenced section. Raises StoreError if the server ended it before, unless the section
+        itself has failed."""
+        session = self.session
+        try:
+            if session is None or session.is_lost:
+                raise SessionLostError("the connection was lost")
+            session.roll_back()
+        except SessionLostError as lost:
+            if error is None:
+                raise StoreError(
+                    f"the server ended this fenced section before the process did: {lost}",
+                    hint="another holder may have the files since: verify the grant, and read them "
+                    "again",
+                    path=self.url,
+                ) from lost
 
-    def fence_broke(self, lost: SessionLostError) -> StoreError:
-        """The error for a section that the server ended before its process did."""
-        return StoreError(
-            f"the server ended this fenced section before the process did: {lost}",
-            hint="another holder may have the files since: verify the grant, and read them again",
-            path=self.url,
-        )
+    def away(self, lost: SessionLostError) -> StoreError:
+        """The error for a connection that was lost."""
+        return server_errors.away(self.url, str(lost))
 
     def _look(self, row: Row) -> ServerView:
         """The state at the beginning of a transaction."""
@@ -300,8 +307,13 @@ class PostgresStore:
                 raise forked(error) from error
             raise
         finally:
+            # No function of ours, because an interrupt may come at the start of any.
             if mutex is self.mutex:
-                mutex.release()
+                try:
+                    if self.session is not None and self.session.in_transaction:
+                        self.session.connection.pgconn.finish()  # an interrupt came in between
+                finally:
+                    mutex.release()
 
     def _transact(self, decide: Callable[[View], Decision[T]], deadline: float) -> T:
         mutex = self.mutex
@@ -332,7 +344,7 @@ class PostgresStore:
                 if lost.in_commit and decision and self._was_committed(rows.first, deadline):
                     return decision.outcome
                 if monotonic() >= deadline:
-                    raise server_errors.away(self.url, str(lost)) from lost
+                    raise self.away(lost) from lost
                 continue
             except BaseException:
                 if mutex is self.mutex:
@@ -462,8 +474,8 @@ class PostgresStore:
         mutex = self.mutex
         if not mutex._is_owned() and mutex.acquire(False):
             try:
-                if self._session is not None and not self._session.is_lost:
-                    self._session.short(name, (address,))
+                if self.session is not None and not self.session.is_lost:
+                    self.session.short(name, (address,))
             except SessionLostError:
                 pass
             finally:
@@ -483,7 +495,7 @@ class PostgresStore:
                 session.commit(rest)
                 return gone
             except SessionLostError as lost:
-                raise server_errors.away(self.url, str(lost)) from lost
+                raise self.away(lost) from lost
             except BaseException:
                 self.end_reading(None)
                 raise

@@ -17,7 +17,7 @@ import os
 from _thread import _count, get_ident
 from _weakref import ref
 
-from holdfast.store import NEEDED_IN_CHILDREN, file_descriptors
+from holdfast.store import file_descriptors, import_for_children
 from holdfast.store.sqlite import session, write_gate
 
 TYPE_CHECKING = False
@@ -42,11 +42,7 @@ def _before_fork() -> None:
     stores = [store for known in _stores if (store := known()) is not None]
     if not stores:
         return
-    for name in NEEDED_IN_CHILDREN:
-        try:
-            __import__(name)
-        except ImportError:
-            pass
+    import_for_children()
     stopped: list[Mutex] = []
     _forks[get_ident()] = (stopped, _count() > 0)
     for store in stores:
