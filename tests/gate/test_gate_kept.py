@@ -246,15 +246,31 @@ def test_one_decision_renews_everything_of_the_client_and_nothing_else() -> None
     client = Witness(host="h", boot="b", namespace="n", pid=1, start=2)
     other = Witness(host="h", boot="b", namespace="n", pid=3, start=4)
     with LockManager(store, clock=clock) as manager:
-        for place, (key, witness) in enumerate(
-            [("ann", client), ("ann/sub", client), ("ann/old", other), ("bob", client)]
-        ):
+        ann = agent_key("claude", "ann")
+        holders = [(ann, client), (f"{ann}sub", client), (f"{ann}old", other), ("bob", client)]
+        for place, (key, witness) in enumerate(holders):
             holder = Holder(id=key, key=key, witness=witness)
             manager.acquire(holder=holder, write_paths=[f"x{place}"], ttl=None)
         clock.advance(40)
         head = [event.seq for event in manager.events()][-1]
         assert transactions.decide(
-            manager, lambda view: client_keeper.renewal(view, "ann", client, LEASE * SECOND)
+            manager, lambda view: client_keeper.renewal(view, ann, client, LEASE * SECOND)
         )
         (event,) = manager.events(head)
-        assert (event.type, event.data["holders"]) == ("leases_kept", ["ann", "ann/sub"])
+        assert (event.type, event.data["holders"]) == ("leases_kept", [ann, f"{ann}sub"])
+
+
+def test_a_keeper_finds_the_leases_of_a_holder_that_is_no_agent(stage: Stage) -> None:
+    """The command line starts one for a person's shell. Only agents are found by the start of their
+    keys."""
+    shell = stage.processes.start()
+    person = Holder(id="me", key="me@7", witness=shell)
+    namesake = Holder(id="me", key="me@77", witness=shell)
+    grant = stage.manager.acquire(holder=person, write_paths=["app/x.rb"], ttl=None)
+    stage.manager.acquire(holder=namesake, write_paths=["lib/y.rb"], ttl=None)
+    stage.clock.advance(40)
+    assert transactions.decide(
+        stage.manager, lambda view: client_keeper.renewal(view, "me@7", shell, LEASE * SECOND)
+    )
+    (event,) = stage.events("leases_kept")
+    assert event.data["grants"] == [grant.id]

@@ -24,7 +24,7 @@ from holdfast.core import bulk_rules, events
 from holdfast.core.conflicts import expiry
 from holdfast.core.draft import Draft
 from holdfast.core.errors import StoreError
-from holdfast.core.model import SECOND
+from holdfast.core.model import AGENT, SECOND
 from holdfast.core.wait_line import hand_over
 from holdfast.gate import side_process
 from holdfast.manager.ledger_location import has_ledger
@@ -54,7 +54,8 @@ _PLACES = ("HOME", "XDG_CONFIG_HOME", "APPDATA", "SSL_CERT_FILE", "SSL_CERT_DIR"
 
 
 def start(root: str, key: str, client: Witness, seconds: float, store: Store | None = None) -> int:
-    """Start a keeper for all agents whose keys begin with `key`, unless this client has one. Each
+    """Start a keeper for all agents whose keys begin with `key`, or for a holder that is no agent
+    and has this key, unless this client has one. Each
     renewal lasts for `seconds`, or for as long as the store says. Returns the pid of the new
     process, or 0. Never raises."""
     is_kept = store is not None and store.lease is not None
@@ -142,12 +143,14 @@ def _renewed(root: str, key: str, client: Witness, seconds: float, url: str) -> 
 
 def renewal(view: View, start: str, client: Witness, length: int) -> Decision[bool]:
     """Renew the leases that would end by time, of all agents of this client whose keys begin with
-    `start`, as soon as RENEW_PART of their time has passed. The outcome is whether the agents have
-    leases: one without an end may get one later. Ended leases are removed, and their files go to
-    the waiting holders."""
+    `start`, or of the holder with that key if it is no agent, as soon as RENEW_PART of their time
+    has passed. The outcome is whether there are leases: one without an end may get one later. Ended
+    leases are removed, and their files go to the waiting holders."""
     draft = Draft(view)
     found = []
-    for grant in view.held_within(start):
+    # The keys of agents are found by their beginning, which all agents of a session share.
+    is_agent = start.startswith(AGENT)
+    for grant in view.held_within(start) if is_agent else view.held_by(start):
         if grant.holder.witness != client:  # from an earlier process of the session
             continue
         if not bulk_rules.end_if_over(draft, grant) and grant.ttl is None:
