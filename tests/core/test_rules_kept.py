@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 LEASE = 120 * SECOND
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def scene(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Scene]:
-    """A ledger whose leases have to be renewed, in memory and with rows on disk."""
+    """A ledger whose leases have to be renewed: in memory, with rows on disk, and on a server."""
 
     def in_memory(name: str, *, clock: Clock, is_dead: IsDead) -> Store:
         return MemoryStore(clock=clock, is_dead=is_dead, lease=LEASE)
@@ -40,10 +40,18 @@ def scene(
     def on_disk(name: str, *, clock: Clock, is_dead: IsDead) -> Store:
         return open_store(f"sqlite://{tmp_path}/ledger.db", clock=clock, is_dead=is_dead)
 
+    def on_server(name: str, *, clock: Clock, is_dead: IsDead) -> Store:
+        from holdfast.store.postgres.server_store import PostgresStore
+
+        return PostgresStore(url, clock=clock, is_dead=is_dead, lease_seconds=LEASE / SECOND)
+
+    ways = {"memory": in_memory, "sqlite": on_disk, "postgres": on_server}
     if request.param == "sqlite":
         monkeypatch.setattr(SqliteStore, "lease", LEASE)
         monkeypatch.setattr(SqlView, "lease", LEASE)
-    with Scene(in_memory if request.param == "memory" else on_disk) as made:
+    elif request.param == "postgres":
+        url = request.getfixturevalue("postgres_server").url(f"kept-{tmp_path.name}")
+    with Scene(ways[request.param]) as made:
         yield made
 
 

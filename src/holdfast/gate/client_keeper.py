@@ -55,9 +55,8 @@ _PLACES = ("HOME", "XDG_CONFIG_HOME", "APPDATA", "SSL_CERT_FILE", "SSL_CERT_DIR"
 
 def start(root: str, key: str, client: Witness, seconds: float, store: Store | None = None) -> int:
     """Start a keeper for all agents whose keys begin with `key`, or for a holder that is no agent
-    and has this key, unless this client has one. Each
-    renewal lasts for `seconds`, or for as long as the store says. Returns the pid of the new
-    process, or 0. Never raises."""
+    and has this key, unless this client has one. Each renewal lasts for `seconds`, or for as long
+    as the store says. Returns the pid of the new process, or 0. Never raises."""
     is_kept = store is not None and store.lease is not None
     if not sys.executable or (sys.platform != "linux" and not is_kept):
         return 0
