@@ -10,14 +10,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
+from typing import TYPE_CHECKING
 
 import pytest
 
 from helpers_cli import environment
+from helpers_hook import InProcesses
 from helpers_postgres import Server, own_server
 from helpers_processes import LINUX_ONLY, state_of, until
 from holdfast import Holder, LockManager
 from holdfast.core import bulk_rules, rules
+from holdfast.core.draft import Draft
 from holdfast.core.model import Grant, Witness, agent_key
 from holdfast.gate import side_process
 from holdfast.manager import transactions
@@ -25,6 +28,10 @@ from holdfast.manager.files.paths import Tree
 from holdfast.manager.owners.liveness import witness_of
 from holdfast.manager.owners.variables import STORE
 from holdfast.store.store_url import without_password
+
+if TYPE_CHECKING:
+    from holdfast.core.model import Decision
+    from holdfast.core.view import View
 
 pytest.importorskip("psycopg", reason="needs psycopg: pip install 'holdfast[postgres]'")
 pytestmark = LINUX_ONLY
@@ -248,3 +255,93 @@ def test_a_lock_of_the_command_line_has_a_keeper_beside_its_owner(
     assert postgres_server.password not in Path(f"/proc/{pid}/cmdline").read_text()
     subprocess.run([*words, "unlock", "x"], cwd=root, env=environ, check=True, capture_output=True)
     os.kill(pid, signal.SIGKILL)  # it looks again only after a third of its lease
+
+
+# Hooks
+
+
+@pytest.fixture
+def agent(
+    postgres_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[InProcesses]:
+    """An agent whose hooks find its ledger on the server."""
+    root = tmp_path / "work"
+    (root / "app").mkdir(parents=True)
+    (root / "app/x.rb").write_text("old\n")
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    monkeypatch.setenv(STORE, postgres_server.url(f"hook-{tmp_path.name}", password=False))
+    for name, text in postgres_server.environment.items():
+        monkeypatch.setenv(name, text)
+    with LockManager.open(root):
+        pass
+    made = InProcesses(root, "faf2c0de")
+    yield made
+    made.close()
+    for pid in keepers(root):
+        os.kill(pid, signal.SIGKILL)
+
+
+def keepers(root: Path) -> list[int]:
+    """The keepers of a repository that have claimed their places and run."""
+    folder = root / side_process.FOLDER
+    told = [one.read_text().split() for one in folder.iterdir()] if folder.is_dir() else []
+    return [int(one[0]) for one in told if one and witness_of(int(one[0])) is not None]
+
+
+def test_a_hook_leaves_a_keeper_that_frees_the_files_when_the_client_dies(
+    agent: InProcesses,
+) -> None:
+    assert agent.edit("app/x.rb") == ""
+    until(lambda: len(keepers(agent.root)) == 1, "it has claimed its place")
+    (keeper,) = keepers(agent.root)
+    assert agent.edit("app/x.rb") == ""
+    assert keepers(agent.root) == [keeper]
+    with opened(os.environ[STORE], 120, agent.root) as elsewhere:
+        (held,) = elsewhere.active_grants()
+        assert (held.write_paths, held.ttl_seconds) == (("app/x.rb",), None)
+        assert elsewhere.try_acquire(holder="b", write_paths=[agent.root / "app/x.rb"]) is None
+        agent.kill()
+        until(lambda: not elsewhere.active_grants(), "its files are free", seconds=20)
+        reaped = [event for event in elsewhere.events() if event.type == "lock_reaped"]
+        assert [event.data["why"] for event in reaped] == ["owner dead"]
+    until(lambda: keepers(agent.root) == [], "it has ended")
+
+
+def test_a_keeper_that_was_killed_is_replaced_by_the_next_event(agent: InProcesses) -> None:
+    agent.edit("app/x.rb")
+    until(lambda: len(keepers(agent.root)) == 1, "it has claimed its place")
+    (first,) = keepers(agent.root)
+    os.kill(first, signal.SIGKILL)
+    until(lambda: keepers(agent.root) == [], "it is gone")
+    agent.command("true")
+    until(lambda: keepers(agent.root) not in ([], [first]), "there is another")
+
+
+def test_an_agent_whose_lease_has_passed_to_another_is_refused_by_its_hook(
+    agent: InProcesses,
+) -> None:
+    agent.edit("app/x.rb")
+    until(lambda: len(keepers(agent.root)) == 1, "it has claimed its place")
+    with opened(os.environ[STORE], 120, agent.root) as elsewhere:
+        (held,) = elsewhere.active_grants()
+        with elsewhere.store.view(deadline=monotonic() + 60) as view:
+            past = view.now
+        assert held.expires_at is not None
+
+        def expire(view: View) -> Decision[None]:
+            """What passes while the agent's host is cut off for longer than the lease."""
+            draft = Draft(view)
+            grant = draft.live_grant(held.id)
+            assert grant is not None
+            draft.extend(grant, expires_at=past, idle_at=None)
+            return draft.done(None)
+
+        transactions.decide(elsewhere, expire)
+        file = agent.root / "app/x.rb"
+        taken = elsewhere.try_acquire(holder="b", write_paths=[file], reason="a fix")
+        assert taken is not None
+        why = agent.edit("app/x.rb")
+        assert "app/x.rb" in why
+        assert "a fix" in why or "b" in why.split()
+        verdict = elsewhere.verify(held.id, path=file, token=held.token)
+        assert (verdict.allowed, verdict.code) == (False, "E_LOCK_EXPIRED")
