@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,18 @@ import holdfast
 from browser.task_scenes import dead_witness
 from holdfast.core import codec
 from holdfast.core.model import Event, Witness
+from holdfast.manager.clock import FakeClock
 from holdfast.manager.owners.liveness import own_witness
-from holdfast.work.abandoned_work import is_abandoned, is_proven_dead
+from holdfast.store.memory import MemoryStore
+from holdfast.work import abandoned_work
+from holdfast.work.abandoned_work import is_proven_dead, judge
 from holdfast.work.screens.assignment import dispatchers_of
+
+
+def is_abandoned(dispatchers: Iterable[Witness], launchers: Iterable[Witness | None] = ()) -> bool:
+    """The rule, for a machine's own ledger."""
+    return abandoned_work.is_abandoned(dispatchers, launchers, is_dead=is_proven_dead)
+
 
 SOURCE = Path(holdfast.__file__).parent
 #: Modules that ask whether a process is dead for another reason than whether work is abandoned.
@@ -50,7 +60,22 @@ def test_work_is_abandoned_when_every_process_that_has_it_is_proven_dead(
 def test_work_is_not_abandoned_where_that_cannot_be_told(dead: Witness) -> None:
     assert not is_abandoned([])
     assert not is_abandoned([dead], [None])
-    assert not is_abandoned([dead], is_dead=lambda _process: None)
+    assert not abandoned_work.is_abandoned([dead], is_dead=lambda _process: None)
+
+
+def test_a_process_of_another_boot_is_dead_on_a_machines_own_ledger_only(
+    alive: Witness, dead: Witness
+) -> None:
+    """Two machines that were made from one image have the same id."""
+    before = Witness(
+        host=alive.host, boot="another", namespace=alive.namespace, pid=alive.pid, start=alive.start
+    )
+    own = MemoryStore(clock=FakeClock(), is_dead=lambda *_: None)
+    shared = MemoryStore(clock=FakeClock(), is_dead=lambda *_: None, lease=1)
+    assert judge(own)(before) is True
+    assert judge(shared)(before) is False
+    assert judge(shared)(dead) is judge(own)(dead) is True
+    assert judge(shared)(alive) is judge(own)(alive) is False
 
 
 def test_work_belongs_to_its_first_dispatcher_and_to_the_last_that_took_it_up(

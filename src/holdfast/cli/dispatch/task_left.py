@@ -30,12 +30,13 @@ def left_behind(manager: LockManager | None) -> list[dict[str, Any]]:
 
     found = []
     with view_of(manager) as view:
+        is_dead = abandoned_work.judge(view)
         for one in task_records.lists_in(view):
             # While a dispatcher is alive, no task is read.
-            if not abandoned_work.is_abandoned(one.dispatchers):
+            if not abandoned_work.is_abandoned(one.dispatchers, is_dead=is_dead):
                 continue
             tasks = tasks_of(one, task_records.tasks_in(view, one.name))
-            if is_abandoned(one, tasks):
+            if is_abandoned(one, tasks, is_dead):
                 left = sum(not task.is_over for task in tasks)
                 found.append({"list": one.name, "left": left, "command": one.command})
     return found

@@ -12,6 +12,7 @@ from holdfast.core.model import SECOND
 from holdfast.core.sentences import duration
 from holdfast.manager import transactions
 from holdfast.server.state.task_board import SHOWN
+from holdfast.work.abandoned_work import judge
 from holdfast.work.tasks import task_records, task_states
 from holdfast.work.tasks.list_progress import (
     Wait,
@@ -69,7 +70,7 @@ def lists_of(manager: LockManager, state: dict[str, Any]) -> list[dict[str, Any]
             *_waits_of_calls(state, one.name), *_waits_for_locks(state, names), *waits_after(tasks)
         ]  # fmt: skip
         waits = first_waits(found_waits)
-        progress = progress_of(one, tasks, now)
+        progress = progress_of(one, tasks, now, judge(manager.store))
         told = [
             _task_data(task, now, waits, paused.get(task.item, 0), progress.is_abandoned)
             for task in tasks

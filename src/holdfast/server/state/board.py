@@ -319,7 +319,7 @@ def _behind(now: Moment, conflicts: list[ConflictInfo], name: str, found: Chains
 
 def _grant(now: Moment, grant: Grant) -> dict[str, Any]:
     item, data = now.item_of(grant.id, grant.holder.id), grant_data(grant)
-    if grant.ttl is None and now.keeps_leases:
+    if grant.ttl is None and now.lease is not None:
         data["expires_at"] = None  # it lasts as long as its owner
     return _with_standing(now, {
         **data,

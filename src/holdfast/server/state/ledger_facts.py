@@ -38,8 +38,8 @@ class Moment:
 
     def __init__(self, view: View) -> None:
         self.head, self.now = view.head, view.now
-        #: Whether leases without a ttl have an end, which their owners keep moving.
-        self.keeps_leases = view.lease is not None
+        #: With a length, leases without a ttl have an end, which their owners keep moving.
+        self.lease = view.lease
         self.grants: list[Grant] = [one for one in view.grants() if rules.is_live(view, one)]
         self.tickets: list[Ticket] = [
             one for one in view.queue() if rules.has_live_waiter(view, one)

@@ -18,7 +18,7 @@ from holdfast.core.model import SECOND
 from holdfast.core.sentences import duration
 from holdfast.server.state.ledger_facts import Moment, task_of
 from holdfast.server.visible_text import visible
-from holdfast.work.abandoned_work import is_abandoned, is_proven_dead
+from holdfast.work.abandoned_work import is_abandoned, judge
 from holdfast.work.engine.work_items import DISPATCHED, HELD
 from holdfast.work.screens import assignment
 from holdfast.work.screens import workflow_states as flow_states
@@ -57,7 +57,7 @@ def gone(view: View) -> tuple[str, ...]:
     every dispatcher lives, or has ended with nothing left to do, this reads only a few records."""
     begun = [witness for one in task_records.lists_in(view) for witness in one.dispatchers]
     begun += assignment.dispatchers_of(view.note(assignment.NOTE), view.note(assignment.DISPATCHER))
-    if not any(map(is_proven_dead, begun)):
+    if not any(map(judge(view), begun)):
         return ()
     return tuple(one["name"] for one in progress(Moment(view)) if one["gone"])
 
@@ -66,7 +66,7 @@ def gone(view: View) -> tuple[str, ...]:
 
 
 def _of_list(now: Moment, one: ListRecord) -> dict[str, Any]:
-    at = progress_of(one, now.tasks, now.now)
+    at = progress_of(one, now.tasks, now.now, judge(now))
     left = [task for task in tasks_of(one, now.tasks) if not task.is_over]
     is_gone = at.is_abandoned
     is_out = task_states.HOLDING if is_gone else task_states.OUT
@@ -181,4 +181,4 @@ def _is_gone(now: Moment, by: list[Witness], is_own: Callable[[WorkItem], bool])
                if item.status in (DISPATCHED, HELD) and is_own(item)}  # fmt: skip
         yield from {grant.holder.witness for grant in now.grants if grant.holder.id in out}
 
-    return is_abandoned(by, launchers())
+    return is_abandoned(by, launchers(), is_dead=judge(now))

@@ -126,7 +126,8 @@ class ItemStore:
         grant = self._grant(item)
         if not isinstance(grant, Grant) or grant.holder.witness is None:
             return []
-        if not is_dead(grant.holder.witness, ()):
+        is_shared = self.manager.store.lease is not None
+        if not is_dead(grant.holder.witness, (), is_shared=is_shared):
             return []
         marks = [mark for mark in grant.holder.marks if not mark.startswith(MARK)]
         return [pid for mark in marks for pid in carriers(mark)]
@@ -541,8 +542,8 @@ def is_abandoned_in(view: View, item: WorkItem) -> bool:
     if not isinstance(grant, Grant) or not rules.is_live(view, grant):
         return True
     # A grant outlives its owner while files are kept for it; what matters is the owner.
-    owner = grant.holder.witness
-    return owner is not None and is_dead(owner, grant.holder.marks) is True
+    owner, is_shared = grant.holder.witness, view.lease is not None
+    return owner is not None and is_dead(owner, grant.holder.marks, is_shared=is_shared) is True
 
 
 def _unsettled(view: View, request: Request) -> list[ConflictInfo]:

@@ -14,7 +14,7 @@ from holdfast.manager import transactions
 from holdfast.manager.files.paths import LEDGER_FOLDER
 from holdfast.manager.manager import LockManager
 from holdfast.manager.owners.liveness import own_witness
-from holdfast.work.abandoned_work import is_abandoned
+from holdfast.work.abandoned_work import is_abandoned, judge
 from holdfast.work.engine.callbacks import Lost
 from holdfast.work.engine.item_store import ItemStore
 from holdfast.work.engine.work_items import WorkItem
@@ -121,7 +121,8 @@ def unfinished(manager: LockManager) -> list[str]:
     flows = Flows(manager).all()
     event = transactions.noted(manager, NOTE)
     taken_up = transactions.noted(manager, DISPATCHER)
-    if event is not None and not is_abandoned(dispatchers_of(event, taken_up)):
+    is_dead = judge(manager.store)
+    if event is not None and not is_abandoned(dispatchers_of(event, taken_up), is_dead=is_dead):
         groups = _manifest(event).groups
         idle = [name for name in groups if flows.get(name, Flow(name)).is_untouched]
     else:

@@ -14,6 +14,7 @@ from holdfast.core import bulk_rules
 from holdfast.core.model import Decision, Grant
 from holdfast.manager import transactions
 from holdfast.manager.manager import LockManager
+from holdfast.work.abandoned_work import judge
 from holdfast.work.engine.item_store import (
     ITEM_FORGOTTEN,
     NOTES,
@@ -68,7 +69,7 @@ def _refuse_at_work(view: View, found: Sequence[TaskRecord]) -> None:
     gone = [
         one for one in out
         if one.list in begun
-        and is_abandoned(begun[one.list], [one])
+        and is_abandoned(begun[one.list], [one], judge(view))
     ]  # fmt: skip
     names = [one.name for one in out if one not in gone]
     if names:

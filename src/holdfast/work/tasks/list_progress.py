@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.model import SECOND
 from holdfast.work import abandoned_work
-from holdfast.work.abandoned_work import is_proven_dead
 from holdfast.work.tasks import task_states
 from holdfast.work.tasks.task_records import ListRecord, TaskRecord
 
@@ -68,7 +67,7 @@ def progress_of(
     tasklist: ListRecord,
     known: Iterable[TaskRecord],
     now: int,
-    is_dead: IsDead = is_proven_dead,
+    is_dead: IsDead,
 ) -> Progress:
     """How far a list is at one moment. Only the records of its present tasks count."""
     tasks = tasks_of(tasklist, known)
@@ -86,9 +85,7 @@ def tasks_of(tasklist: ListRecord, known: Iterable[TaskRecord]) -> list[TaskReco
     return [found[name] for name in tasklist.tasks if name in found]
 
 
-def is_abandoned(
-    tasklist: ListRecord, tasks: Iterable[TaskRecord], is_dead: IsDead = is_proven_dead
-) -> bool:
+def is_abandoned(tasklist: ListRecord, tasks: Iterable[TaskRecord], is_dead: IsDead) -> bool:
     """Whether there is work left, and every dispatcher of the list is proven dead."""
     if all(one.is_over for one in tasks):
         return False

@@ -105,7 +105,7 @@ def _beside(view: View, list: str) -> tuple[tuple[Any, ...], ...]:
     own = own_witness()
     others = [one for one in old.dispatchers if one != own] if old is not None else []
     return tuple(tuple(codec.witness_to_list(one) or ()) for one in others
-                 if not is_dead(one, ()))  # fmt: skip
+                 if not is_dead(one, (), is_shared=view.lease is not None))  # fmt: skip
 
 
 def _refuse_changed(tasks: TaskList, known: Mapping[str, TaskRecord]) -> None:

@@ -16,6 +16,7 @@ from holdfast.core import bulk_rules
 from holdfast.core.model import Decision, Event
 from holdfast.manager import transactions
 from holdfast.manager.manager import LockManager
+from holdfast.work.abandoned_work import judge
 from holdfast.work.engine.item_store import is_abandoned_in, known_item
 from holdfast.work.screens.workflow_states import TransitionError
 from holdfast.work.tasks import task_records, task_states
@@ -110,7 +111,7 @@ def is_cut_off(view: View, record: TaskRecord) -> bool:
     if item is None or is_abandoned_in(view, item):
         return True
     tasklist = task_records.list_in(view, record.list)
-    return tasklist is not None and is_abandoned(tasklist, [record])
+    return tasklist is not None and is_abandoned(tasklist, [record], judge(view))
 
 
 def refuse_cut_off(view: View, record: TaskRecord) -> None:
