@@ -257,6 +257,34 @@ def test_a_lock_of_the_command_line_has_a_keeper_beside_its_owner(
     os.kill(pid, signal.SIGKILL)  # it looks again only after a third of its lease
 
 
+def test_a_command_whose_runner_was_killed_keeps_its_files_until_it_ends(
+    postgres_server: Server, tmp_path: Path
+) -> None:
+    """No heartbeat is left, but the keeper beside the runner finds the command by its mark."""
+    root = tmp_path / "work"
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    (root / "x").write_text("x\n")
+    url = postgres_server.url("orphan", password=False)
+    environ = environment(**{STORE: url}, **postgres_server.environment)
+    words = [sys.executable, "-m", "holdfast", "run", "--write", "x", "--"]
+    runner = subprocess.Popen(
+        [*words, "sh", "-c", "echo $$; exec sleep 300"],
+        cwd=root, env=environ, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert runner.stdout is not None
+    with runner, opened(postgres_server.url("orphan"), 120, root) as elsewhere:
+        orphan = int(runner.stdout.readline())
+        until(lambda: len(keepers(root)) == 1, "it has claimed its place")
+        runner.kill()
+        runner.wait()
+        sleep(2.5)  # the keeper looks once a second
+        (keeper,) = keepers(root)
+        assert len(elsewhere.active_grants()) == 1
+        os.kill(orphan, signal.SIGKILL)
+        until(lambda: not elsewhere.active_grants(), "its files are free", seconds=20)
+        until(lambda: witness_of(keeper) is None, "the keeper has ended")
+
+
 # Hooks
 
 

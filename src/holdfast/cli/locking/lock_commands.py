@@ -28,7 +28,7 @@ def lock(call: Call) -> int:
     me = _introduced(manager, me)
     ttl, reason = call.ttl(TTL_DEFAULT_SECONDS), call.text("reason") or ""
     grant = take(manager, me.holder, reads, writes, ttl=ttl, reason=reason, wait=call.wait())
-    _keep(manager, me.holder, grant)
+    keep_beside(manager, me.holder, grant)
     _print_taken(call, "locked", grant, me)
     return DONE
 
@@ -46,14 +46,14 @@ def steal(call: Call) -> int:
         ttl=call.ttl(TTL_DEFAULT_SECONDS),
         reason=call.text("reason") or "",
     )
-    _keep(manager, me.holder, grant)
+    keep_beside(manager, me.holder, grant)
     _print_taken(call, "stole", grant, me)
     return DONE
 
 
-def _keep(manager: LockManager, owner: Holder, grant: LockGrant) -> None:
-    """On a server's ledger, have a lease that lasts as long as its owner renewed while the owner's
-    process lives: this command ends at once."""
+def keep_beside(manager: LockManager, owner: Holder, grant: LockGrant) -> None:
+    """On a server's ledger, have a lease that lasts as long as its owner renewed by a keeper beside
+    the owner's process: this command may end before it, or be killed while its children go on."""
     if manager.store.lease is None or grant.ttl_seconds is not None or owner.witness is None:
         return
     from holdfast.gate import client_keeper
@@ -186,7 +186,7 @@ def renew(call: Call) -> int:
     manager, grants = _owned(context, me, to_release=False)
     renewed = [manager.renew(grant.id, holder=me, ttl=ttl) for grant in grants]
     for grant in renewed:
-        _keep(manager, me, grant)
+        keep_beside(manager, me, grant)
     if call.flag("json"):
         document({"renewed": [grant.to_dict() for grant in renewed]})
         return DONE

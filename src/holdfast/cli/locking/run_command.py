@@ -17,7 +17,7 @@ import errno
 import os
 
 from holdfast.cli.command_context import STORE_VARIABLE, CommandContext, tree_of
-from holdfast.cli.locking.lock_commands import take
+from holdfast.cli.locking.lock_commands import keep_beside, take
 from holdfast.cli.locking.sandbox_option import is_best_effort, version
 from holdfast.cli.parser import UsageError
 from holdfast.cli.printing import complain, plain, talk
@@ -64,6 +64,7 @@ def run(call: Call) -> int:
     manager = context.open(writes + reads)
     reason = call.text("reason") or f"running {os.path.basename(call.words[0])}"
     grant = take(manager, holder, reads, writes, ttl=None, reason=reason, wait=call.wait())
+    keep_beside(manager, holder, grant)
     environment = {**os.environ, **variables}
     environment |= {GRANT_VARIABLE: grant.id, TOKEN_VARIABLE: str(grant.token)}
     if context.store:
