@@ -113,15 +113,18 @@ def keep(root: str, key: str, client: Witness, seconds: float, url: str = "") ->
         if not place.claim():
             return
         pause = seconds * RENEW_PART
+        retry, reached = min(RETRY_SECONDS, pause / 4), monotonic()
         while place.is_ours():
             try:
                 if not _renewed(root, key, client, seconds, url):
                     break
-                _wait(client, pause)
+                reached = monotonic()
+                _wait(client, pause, retry if url else LOOK_SECONDS)
             except StoreError:
-                if is_dead(client, ()) is not False:
+                is_over = not url or monotonic() > reached + seconds
+                if is_over and is_dead(client, ()) is not False:
                     break
-                _wait(client, min(RETRY_SECONDS, pause / 4))
+                _wait(client, retry, retry)
         place.give_up()
     except FileNotFoundError:  # the ledger's folder
         pass
@@ -179,11 +182,11 @@ def leaves_some(view: View, decision: Decision[Any], start: str) -> bool:
     return bool(left)
 
 
-def _wait(client: Witness, seconds: float) -> None:
-    """Wait so long, or until the client ends. If it has ended, one of its commands still runs, so
-    wait only briefly."""
+def _wait(client: Witness, seconds: float, look: float) -> None:
+    """Wait so long, or until the client ends. If it has ended, something that it left still keeps
+    its leases, so wait only for `look`."""
     if is_dead(client, ()) is not False:
-        sleep(min(seconds, LOOK_SECONDS))
+        sleep(min(seconds, look))
         return
     try:
         descriptor = os.pidfd_open(client.pid)

@@ -218,8 +218,24 @@ class ItemStore:
         found = transactions.decide(self.manager, decide)
         if isinstance(found, tuple):
             made, grant = found
+            self._keep_alive(grant.holder)
             return made, self._lock_grant(grant)
         return found
+
+    def _keep_alive(self, holder: Holder) -> None:
+        """On a server's ledger, have leases that last as long as their owner renewed: by this
+        process, and by a keeper beside the owner, which goes on as long as files of a killed owner
+        have yet to be restored."""
+        lease = self.manager.store.lease
+        if lease is None or holder.witness is None or not is_marked(holder):
+            return
+        self.manager.keep_alive(holder)
+        assert self.manager.tree is not None
+        from holdfast.gate import client_keeper
+
+        client_keeper.start(
+            self.manager.tree.root, holder.key, holder.witness, lease / SECOND, self.manager.store
+        )
 
     def keep(self, item: WorkItem, phase: str, data: Mapping[str, Any] | None = None) -> WorkItem:
         """Queue the item for its next phase; it keeps its locks."""
@@ -337,7 +353,9 @@ class ItemStore:
             return self._changed(view, said, ITEM_DISPATCHED)
 
         ids: dict[str, str] = {}  # the same, however often this is decided
-        return transactions.decide(self.manager, decide)
+        mine = transactions.decide(self.manager, decide)
+        self._keep_alive(holder)
+        return mine
 
     def retry(
         self,
@@ -449,6 +467,8 @@ class ItemStore:
         # Kept files are restored before they are released: an expired lease alone must not release
         # them.
         ttl = None if is_marked(holder) else LEASE_SECONDS
+        if ttl is None:
+            self.manager.keep_alive(holder)
         return self.manager.request(
             holder, wanted.read_paths, wanted.write_paths, ttl, f"{item.phase} {item.workflow}"
         )
