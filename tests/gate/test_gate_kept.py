@@ -12,6 +12,7 @@ import pytest
 from holdfast import Holder, LockManager
 from holdfast.core.errors import StoreError
 from holdfast.core.model import SECOND, Witness, agent_key
+from holdfast.core.root_errors import SettingsError
 from holdfast.gate import client_keeper, side_process
 from holdfast.gate.people.file_standing import standings
 from holdfast.gate.people.ledger_picture import Picture
@@ -238,6 +239,24 @@ def test_it_goes_on_through_an_outage_while_its_client_lives(
     assert answers == []
     assert set(seen) == {"postgresql://there/db#repo"}
     assert os.listdir(tmp_path / ".holdfast/beside") == []
+
+
+def test_it_goes_on_while_the_server_is_not_named_rightly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person may be in the middle of a change of the settings."""
+    (tmp_path / ".holdfast").mkdir()
+    answers = [True, None, False]
+
+    def renewed(*_: Any) -> bool:
+        answer = answers.pop(0)
+        if answer is None:
+            raise SettingsError("store in holdfast.toml must be a URL", hint="correct it")
+        return answer
+
+    monkeypatch.setattr(client_keeper, "_renewed", renewed)
+    client_keeper.keep(str(tmp_path), "key", own_witness(), 0.03, "postgresql://there/db#repo")
+    assert answers == []
 
 
 def test_one_decision_renews_everything_of_the_client_and_nothing_else() -> None:

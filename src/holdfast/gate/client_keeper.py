@@ -23,14 +23,14 @@ from time import monotonic, sleep
 from holdfast.core import bulk_rules, events
 from holdfast.core.conflicts import expiry
 from holdfast.core.draft import Draft
-from holdfast.core.errors import StoreError
 from holdfast.core.model import AGENT, SECOND
+from holdfast.core.root_errors import BadKeyError, SettingsError, StoreError
 from holdfast.core.wait_line import hand_over
 from holdfast.gate import side_process
 from holdfast.manager.ledger_location import has_ledger
 from holdfast.manager.owners.liveness import is_dead, witness_of
 from holdfast.manager.owners.running_calls import named
-from holdfast.manager.owners.variables import STORE
+from holdfast.manager.owners.variables import STORE, of_server
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,11 +47,6 @@ RETRY_SECONDS = 5.0
 #: How often to check for the end of a process that cannot notify us.
 LOOK_SECONDS = 1.0
 
-#: What a keeper needs to reach a server: its address, libpq's own variables, and the folders in
-#: which libpq looks for passwords and certificates.
-_LIBPQ = "PG"
-_PLACES = ("HOME", "XDG_CONFIG_HOME", "APPDATA", "SSL_CERT_FILE", "SSL_CERT_DIR", "KRB5CCNAME")
-
 
 def start(root: str, key: str, client: Witness, seconds: float, store: Store | None = None) -> int:
     """Start a keeper for all agents whose keys begin with `key`, or for a holder that is no agent
@@ -64,7 +59,7 @@ def start(root: str, key: str, client: Witness, seconds: float, store: Store | N
     url = ""
     if store is not None and store.lease is not None:
         seconds, url = store.lease / SECOND, store.url
-        environ = surroundings(url)
+        environ = {STORE: url, **of_server(os.environ)}
     words = [root, key, str(client.pid), str(client.start), repr(float(seconds)), url]
     try:
         if is_dead(client, ()) is not False or _place(root, key, client).is_taken():
@@ -80,18 +75,6 @@ def is_running(root: str, key: str, client: Witness) -> bool:
         return _place(root, key, client).is_taken()
     except OSError:
         return False
-
-
-def surroundings(url: str) -> dict[str, str]:
-    """The variables that a keeper of a server's ledger needs, and none by which it would count as
-    an agent's command."""
-    found = {
-        name: text
-        for name, text in os.environ.items()
-        if name.startswith(_LIBPQ) or name in _PLACES
-    }
-    found[STORE] = os.environ.get(STORE) or url
-    return found
 
 
 def run(words: list[str]) -> None:
@@ -120,7 +103,7 @@ def keep(root: str, key: str, client: Witness, seconds: float, url: str = "") ->
                     break
                 reached = monotonic()
                 _wait(client, pause, retry if url else LOOK_SECONDS)
-            except StoreError:
+            except (StoreError, SettingsError, BadKeyError):
                 is_over = not url or monotonic() > reached + seconds
                 if is_over and is_dead(client, ()) is not False:
                     break

@@ -15,6 +15,8 @@ import marshal
 import os
 import sys
 
+from holdfast.manager.owners.variables import for_agents
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _socket import socket
@@ -53,10 +55,12 @@ class Helper:
         #: reused.
         self.pid = 0
         self._line, theirs = socketpair(AF_UNIX, SOCK_STREAM)
+        # It uses no ledger, and agents can read all of it.
+        environ = for_agents(os.environ, on_server=True)
         silence = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)
         try:
             self.pid = os.posix_spawn(
-                sys.executable, [sys.executable, "-I", "-S", *program, _SOURCE], os.environ,
+                sys.executable, [sys.executable, "-I", "-S", *program, _SOURCE], environ,
                 file_actions=[(os.POSIX_SPAWN_DUP2, theirs.fileno(), 0), silence],
                 setpgroup=0,  # Ctrl-C is only for the process that gives the orders
             )  # fmt: skip

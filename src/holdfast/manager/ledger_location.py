@@ -18,8 +18,12 @@ from holdfast.core.root_errors import BadKeyError
 from holdfast.manager.files import realpath
 from holdfast.manager.files.paths import LEDGER_FOLDER, home_root
 from holdfast.manager.files.settings_text import FILE, SIZE_MAX
-from holdfast.manager.owners.variables import STORE
+from holdfast.manager.owners.variables import STORE, for_agents, of_server
 from holdfast.store.store_url import is_server
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 #: Under the root: which store on a server has the ledger of this clone, and under which name.
 SERVER_FILE = f"{LEDGER_FOLDER}/server.json"
@@ -57,6 +61,17 @@ def is_on_server(root: str) -> bool:
     from holdfast.manager import server_location
 
     return server_location.is_meant(root)
+
+
+def for_agents_in(root: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """An environment without the variables that agents in a tree must not get."""
+    return for_agents(environ, on_server=is_on_server(root))
+
+
+def of_ledger(root: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables with which a side process reaches the ledger of a tree: none if it is
+    embedded."""
+    return of_server(environ) if is_on_server(root) else {}
 
 
 def mentions_server(root: str) -> bool:

@@ -26,7 +26,7 @@ from holdfast.manager.files import checkouts
 from holdfast.manager.files.replace_file import replace_file
 from holdfast.manager.files.settings_text import FILE, text_of
 from holdfast.manager.ledger_location import SERVER_FILE, own_folder, own_store
-from holdfast.manager.owners.variables import STORE
+from holdfast.manager.owners.variables import SOCKET, STORE
 from holdfast.store import store_url
 
 TYPE_CHECKING = False
@@ -55,11 +55,15 @@ class Kept(Value):
 def url_of(root: str) -> str:
     """The URL of the ledger of a tree. Raises SettingsError, BadKeyError, StoreError."""
     settings = _settings(root)
-    url = _variable() or _from_settings(root, settings)
+    url = _variable()
     if not url:
-        if os.path.lexists(f"{root}/{SERVER_FILE}"):
+        url = _from_settings(root, settings)
+        if not url and not os.path.lexists(f"{root}/{SERVER_FILE}"):
+            return own_store(root)
+        if os.environ.get(SOCKET):
+            raise _runner_asks(root)
+        if not url:
             raise _not_named(root)
-        return own_store(root)
     return _completed(url, root, settings, keeps=True)
 
 
@@ -109,6 +113,18 @@ def _from_settings(root: str, tables: dict[str, Any]) -> str:
             file=f"{root}/{FILE}", key="store",
         )  # fmt: skip
     return str(url)
+
+
+def _runner_asks(root: str) -> StoreError:
+    """Below a runner or a broker, commands that only read ask it instead of the ledger. The error
+    is that of an embedded ledger, which is closed to them by the kernel."""
+    from holdfast.core.errors import StoreReadonlyError
+
+    return StoreReadonlyError(
+        f"the ledger of {root} is on a server, and only the runner of this command uses it",
+        hint="inside, holdfast status, check and blockers ask the runner; do the rest outside",
+        path=f"{root}/{SERVER_FILE}",
+    )
 
 
 def _not_named(root: str) -> StoreError:

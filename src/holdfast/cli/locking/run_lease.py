@@ -22,7 +22,7 @@ from holdfast.cli.locking.run_command import (
 )
 from holdfast.cli.printing import complain, plain, talk
 from holdfast.gate.sandbox.starting.signal_relay import SignalRelay
-from holdfast.manager.ledger_location import folder_of
+from holdfast.manager.ledger_location import folder_of, for_agents_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def run_leased(call: Call) -> int:
 
 def _serve(call: Call, abi: int, signals: SignalRelay, link: Link) -> int:
     from holdfast.gate.broker.assembly import questions
-    from holdfast.gate.broker.command_start import Enclosure, socket_path
+    from holdfast.gate.broker.command_start import Enclosure, demand_network, socket_path
     from holdfast.gate.broker.heard_calls import keep_own_umask
     from holdfast.gate.broker.leasing.command_leases import Leases
     from holdfast.gate.broker.runner import Watch
@@ -63,6 +63,7 @@ def _serve(call: Call, abi: int, signals: SignalRelay, link: Link) -> int:
 
     context = CommandContext(call)
     writes, reads = context.places(call.many("write")), context.places(call.many("read"))
+    demand_network(context.root())
     manager = context.open(writes + reads)
     holder, variables = runner(call.text("holder"))
     grant = _locked(call, manager, holder, reads, writes)
@@ -77,7 +78,7 @@ def _serve(call: Call, abi: int, signals: SignalRelay, link: Link) -> int:
     )
     leases = Leases(manager, holder, _say)
     service = LedgerSocket(socket_path(root), {**QUESTIONS, **questions(leases, wait)})
-    environment = {**os.environ, **variables, SOCKET_VARIABLE: service.path}
+    environment = {**for_agents_in(root, os.environ), **variables, SOCKET_VARIABLE: service.path}
     if runner_folders is not None:
         environment |= dict.fromkeys(("TMPDIR", "TMP", "TEMP"), runner_folders.tmp)
     if context.store:

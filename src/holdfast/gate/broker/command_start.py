@@ -29,6 +29,7 @@ from holdfast.gate.sandbox.starting.restricted_start import start
 from holdfast.manager.files.checkouts import checkouts, is_bare
 from holdfast.manager.files.paths import LEDGER_FOLDER
 from holdfast.manager.files.realpath import plain
+from holdfast.manager.ledger_location import is_on_server
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from holdfast.manager.manager import LockManager
 
 _SOL_SOCKET, _SCM_RIGHTS = 1, 1
+_CODEX_NO_NETWORK = "CODEX_SANDBOX_NETWORK_DISABLED"
 #: From this value on Yama lets only root read other processes' memory; from 3 on, no process.
 _YAMA_CLOSED = 2
 
@@ -67,6 +69,40 @@ def demand(*, is_tried: bool = False, what: str = "run --lease") -> int:
             hint = "run the command directly: the broker around it already leases its writes"
         raise SandboxError(f"{what} cannot work here: {lacks}", hint=hint, abi=found.abi)
     return found.abi
+
+
+def demand_network(root: str) -> None:
+    """Raises SandboxError if the ledger is on a server, and no process here may connect to it."""
+    if not is_on_server(root) or not _is_cut_off():
+        return
+    raise SandboxError(
+        "a broker cannot work here: the ledger is on a server, and the sandbox around this command "
+        "gives it no network, as Codex's own sandbox does",
+        hint="a person can open the network in Codex's sandbox "
+        "(sandbox_workspace_write.network_access = true)",
+    )
+
+
+def _is_cut_off() -> bool:
+    """Whether the sandbox around us refuses connections. Codex says so in a variable; its filter of
+    system calls refuses every `connect`, and this one would send nothing."""
+    if os.environ.get(_CODEX_NO_NETWORK):
+        return True
+    try:
+        line = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    try:
+        line.connect(("127.0.0.1", 9))
+    except PermissionError:
+        return True
+    except OSError:
+        pass
+    finally:
+        line.close()
+    return False
 
 
 class Enclosure:

@@ -11,12 +11,12 @@ import os
 import sys
 
 from holdfast.core.errors import HoldfastError
-from holdfast.gate.broker.command_start import Enclosure, demand, socket_path
+from holdfast.gate.broker.command_start import Enclosure, demand, demand_network, socket_path
 from holdfast.gate.broker.heard_calls import keep_own_umask
 from holdfast.gate.broker.runner import Watch, run_below
 from holdfast.gate.sandbox import SOCKET_VARIABLE, SandboxError
 from holdfast.gate.sandbox.starting.signal_relay import SignalRelay
-from holdfast.manager.ledger_location import own_folder
+from holdfast.manager.ledger_location import for_agents_in, own_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def run_for(slip: Slip, command: Sequence[str], *, is_server: bool = False) -> i
     """Run a command in the name of a slip's agent; its exit code. `is_server`: all agents of the
     session use it. Raises SandboxError if no command can run below a broker here."""
     abi = demand(is_tried=True)  # `holdfast init` tried it
+    demand_network(slip.root)
     with SignalRelay() as signals:
         return run_below(
             signals, say, lambda link: _Serving(slip, is_server).serve(command, abi, signals, link)
@@ -55,7 +56,10 @@ class _Serving:
             enclosure = Enclosure(self._root, own_folder(self._root), abi)
             child = enclosure.start(
                 command,
-                {**os.environ, SOCKET_VARIABLE: socket_path(self._root)},
+                {
+                    **for_agents_in(self._root, os.environ),
+                    SOCKET_VARIABLE: socket_path(self._root),
+                },
                 link.join,
                 mask=signals.as_given,
                 default=signals.ignored_by_python,

@@ -7,6 +7,7 @@
     codex_trust        whether Codex would run its hooks
     command_mode       whether shell commands are leased or guarded, and why
     inspection         what can be seen without a trial: settings, hooks, leases, leftovers
+    server_access      who else can reach a ledger that is on a server
     fixes              what can be repaired safely
 
 The doctor writes none of the user's files unless a repair is requested: all attempts happen in the
@@ -63,4 +64,4 @@ def examine(
         said = error.message if isinstance(error, HoldfastError) else str(error)
         fix = "set TMPDIR to a writable folder on a local disk"
         found.append(Finding("doctor", "proofs", FAILED, f"nothing could be tried: {said}", fix))
-    return found + inspection.others(root, clients, environ) + inspection.ledger(root)
+    return found + inspection.others(root, clients, environ) + inspection.ledger(root, environ)

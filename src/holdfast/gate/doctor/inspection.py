@@ -15,6 +15,7 @@ from holdfast.gate.config.settings import Settings
 from holdfast.gate.doctor.codex_trust import codex_trust
 from holdfast.gate.doctor.finding import FAILED, HELD, NOTE, SKIPPED, Finding
 from holdfast.gate.doctor.forbidden_writes import PUT_RIGHT
+from holdfast.gate.doctor.server_access import server_access
 from holdfast.gate.git.git_files import GitError
 from holdfast.gate.install import (
     client_files,
@@ -200,16 +201,17 @@ def git(root: str) -> list[Finding]:
 # The ledger
 
 
-def ledger(root: str) -> list[Finding]:
+def ledger(root: str, environ: Mapping[str, str]) -> list[Finding]:
     """Whether the ledger can be read, and which leases of dead owners are left in it."""
     if not has_ledger(root):
         return []
     try:
         with LockManager.open(root) as manager:
             stale, orphaned = transactions.look(manager, _sorted)
+            server = server_access(root, manager, environ)
     except HoldfastError as error:
         return [Finding("ledger", "reading", FAILED, error.message, error.hint)]
-    found = [Finding("ledger", "reading", HELD, "the ledger can be read")]
+    found = [Finding("ledger", "reading", HELD, "the ledger can be read"), *server]
     if stale:
         told = _listed([f"{_path(grant)} ({grant.holder.id}: {why})" for grant, why in stale])
         found.append(

@@ -7,6 +7,7 @@ import os
 from holdfast.gate.config.settings import Settings
 from holdfast.gate.rulebook import agent_records
 from holdfast.manager import transactions
+from holdfast.manager.ledger_location import of_ledger
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,7 +87,9 @@ def look_out(root: str) -> int:
     except OSError:
         return 0
     return side_process.start(
-        "holdfast.gate.people.lookout", [root], without_agent_variables(os.environ)
+        "holdfast.gate.people.lookout",
+        [root],
+        {**without_agent_variables(os.environ), **of_ledger(root, os.environ)},
     )
 
 

@@ -17,7 +17,7 @@ from holdfast.gate.sandbox.starting.restricted_start import start
 from holdfast.manager.files.control_files import ControlFileError
 from holdfast.manager.files.paths import LEDGER_FOLDER
 from holdfast.manager.files.realpath import plain
-from holdfast.manager.ledger_location import folder_of
+from holdfast.manager.ledger_location import folder_of, for_agents_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -151,7 +151,9 @@ class Sandbox:
             if self.denied_writes is not None:
                 self.denied_writes.enter()
 
-        whole = {**environment, **self.variables()}
+        assert self._manager.tree is not None
+        outside = for_agents_in(self._manager.tree.root, environment)
+        whole = {**outside, **self.variables()}
         child = start(command, whole, enter, mask=mask, default=default)
         self.begin()
         return child

@@ -393,6 +393,16 @@ def carriers(mark: str, since: int = 0) -> list[int]:
     return found
 
 
+def environment_of(pid: int) -> dict[str, str]:
+    """The variables that a process was started with; empty if they cannot be read."""
+    try:
+        text = os.fsdecode(_environ(str(pid)) or b"")
+    except OSError:
+        return {}
+    pairs = (pair.partition("=") for pair in text.split("\0"))
+    return {name: value for name, equals, value in pairs if equals}
+
+
 def _environ(name: str) -> bytes | None:
     """The environment of a process; empty if we may not read it; None if it has none.
 

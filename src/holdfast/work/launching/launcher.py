@@ -83,11 +83,24 @@ class Job:
         self.lease: dict[str, Any] | None = said.get("lease")
 
 
-def main(root: str) -> int:
-    """Serve until the parent has died."""
+def main(root: str, told: str = "") -> int:
+    """Serve until the parent has died. With `told`, the first line of the input has the variables
+    that lead to the ledger's server: agents can read those that a process was started with."""
     be_reaper()
+    os.environ.update(_variables() if told else {})
     with LockManager.open(root) as manager:
         return Launcher(manager, 0, 1).serve()
+
+
+def _variables() -> dict[str, str]:
+    line = b""
+    while not line.endswith(b"\n"):  # and not a byte of the orders after it
+        byte = os.read(0, 1)
+        if not byte:
+            return {}
+        line += byte
+    found: dict[str, str] = json.loads(line)
+    return found
 
 
 class Launcher:

@@ -22,10 +22,11 @@ from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.model import Holder
 from holdfast.gate.sandbox.gaps import gap_records
 from holdfast.manager.files.keepsakes import marked
+from holdfast.manager.files.paths import home_root
+from holdfast.manager.ledger_location import for_agents_in, of_ledger
 from holdfast.manager.manager import LockManager
 from holdfast.manager.owners.identity import runner_holder
 from holdfast.manager.owners.liveness import witness_of
-from holdfast.manager.owners.variables import for_agents
 from holdfast.work.engine.callbacks import Again
 from holdfast.work.engine.work_items import WorkItem
 
@@ -35,9 +36,11 @@ TOKEN_VARIABLE = "HOLDFAST_TOKEN"
 #: names of modules, and a launcher is in no sandbox.
 _PROGRAM = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from holdfast.work.launching.launcher import main; sys.exit(main(sys.argv[2]))"
+    "from holdfast.work.launching.launcher import main; sys.exit(main(*sys.argv[2:]))"
 )
 _SOURCE = os.path.abspath(__file__).removesuffix("/holdfast/work/launching/slots.py")
+#: To a launcher whose ledger is on a server: the first line on its input are variables.
+_TOLD = "told"
 OUTPUT_BYTES_MAX = 16 << 20
 STARTS_MAX = 3
 
@@ -87,11 +90,18 @@ class Launcher:
 
     def __init__(self, pool: Launchers) -> None:
         self._pool = pool
+        told = of_ledger(pool.root, os.environ)
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _PROGRAM, _SOURCE, pool.root],
+            [sys.executable, "-P", "-c", _PROGRAM, _SOURCE, pool.root, *([_TOLD] if told else [])],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
-            env=for_agents(os.environ),  # where there is no sandbox, its agents can read all of it
+            # where there is no sandbox, its agents can read all of it
+            env=for_agents_in(pool.root, os.environ),
         )  # fmt: skip
+        if told:
+            assert self._process.stdin is not None
+            with suppress(BrokenPipeError):  # it has ended, as is found below
+                self._process.stdin.write(json.dumps(told).encode() + b"\n")
+                self._process.stdin.flush()
         found = witness_of(self._process.pid)
         if found is None:
             raise StoreError("a launcher ended at its start", hint="look at its output above")
@@ -136,7 +146,7 @@ class Launcher:
         what it may write in addition; None for no sandbox. With `lease` it runs below a broker, as
         a task does (`brokered_attempt`). Refused writes are recorded. Raises AgentError if it
         cannot start, `Again` if the launcher is gone."""
-        told = {**environment, **self._variables}
+        told = {**for_agents_in(self._pool.root, environment), **self._variables}
         if lease is None:
             # Below a broker each file has a lease of its own: a client's hook that found this grant
             # would refuse every edit that it does not cover.
@@ -341,8 +351,9 @@ def run_here(
     with open(output, "wb") as file:
         try:
             process = subprocess.Popen(
-                command, cwd=folder, env=for_agents(environment), stdin=subprocess.PIPE,
-                stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
+                command, cwd=folder, env=for_agents_in(home_root(folder), environment),
+                stdin=subprocess.PIPE, stdout=file, stderr=subprocess.STDOUT,
+                start_new_session=True,
             )  # fmt: skip
         except OSError as error:
             raise AgentError(f"{command[0]}: {error.strerror}", command=command[0]) from error
