@@ -43,6 +43,7 @@ from holdfast.manager.files.keepsakes import Keepsake, is_held_by
 from holdfast.manager.files.unfinished_edits import FOLDER
 from holdfast.manager.grants import LockGrant
 from holdfast.manager.helper_process import GoneError
+from holdfast.manager.ledger_location import is_on_server
 from holdfast.manager.manager import LockManager
 from holdfast.manager.owners.liveness import own_witness
 from holdfast.work.launching.agent_output import READ_BYTES, Output
@@ -53,6 +54,7 @@ from holdfast.work.launching.descendants import (
     reap,
     signal_group,
 )
+from holdfast.work.launching.open_agent import OpenAgent
 
 if TYPE_CHECKING:
     from holdfast.gate.broker.command_start import Enclosure
@@ -183,7 +185,7 @@ class Launcher:
             if sandbox is not None:
                 sandbox.close()  # no one has to wait for this
 
-    def _ended(self, job: Job, sandbox: Sandbox | None, begun: float) -> dict[str, Any]:
+    def _ended(self, job: Job, sandbox: Sandbox | OpenAgent | None, begun: float) -> dict[str, Any]:
         """How an agent ended, when none of its processes is left."""
         output = Output(job.output, job.output_bytes_max)
         try:
@@ -198,8 +200,9 @@ class Launcher:
         seconds = round(time.monotonic() - begun, 3)
         return {"code": code, "why": self._stop, "bytes": output.seen, "seconds": seconds}
 
-    def _sandbox(self, job: Job) -> Sandbox | None:
-        if job.write is None:
+    def _sandbox(self, job: Job) -> Sandbox | OpenAgent | None:
+        assert self._manager.tree is not None
+        if job.write is None and not is_on_server(self._manager.tree.root):
             return None
         found = transactions.look(self._manager, lambda view: view.grant(job.grant))
         if not isinstance(found, Grant):
@@ -207,6 +210,8 @@ class Launcher:
                 f"grant {job.grant} is no longer held", hint="dispatch the item again"
             )
         grant = LockGrant(found, lambda _id: False)
+        if job.write is None:
+            return OpenAgent(self._manager, grant, self._ready_folders(grant.owner))
         return Sandbox(
             self._manager, grant, abi=self._abi, write=job.write, git=job.git, notice=True,
             runner_folders=self._ready_folders(grant.owner),
@@ -274,7 +279,7 @@ class Launcher:
             **task.told(),
         }  # fmt: skip
 
-    def _start(self, job: Job, sandbox: Sandbox | None, output: Output) -> int:
+    def _start(self, job: Job, sandbox: Sandbox | OpenAgent | None, output: Output) -> int:
         try:
             source = _text_to_read(job.stdin)
             try:
@@ -284,7 +289,9 @@ class Launcher:
         finally:
             output.let_go()
 
-    def _started(self, job: Job, sandbox: Sandbox | None, source: int, output: int) -> int:
+    def _started(
+        self, job: Job, sandbox: Sandbox | OpenAgent | None, source: int, output: int
+    ) -> int:
         return self._by_fork_server(
             lambda fork_server: self._have_started(fork_server, job, sandbox, source, output),
             lambda: self._start_here(job, sandbox, source, output),
@@ -305,7 +312,12 @@ class Launcher:
         return start_here()
 
     def _have_started(
-        self, fork_server: ForkServer, job: Job, sandbox: Sandbox | None, source: int, output: int
+        self,
+        fork_server: ForkServer,
+        job: Job,
+        sandbox: Sandbox | OpenAgent | None,
+        source: int,
+        output: int,
     ) -> int:
         if sandbox is None:
             return fork_server.start(job.command, job.environment, job.folder, (source, output))
@@ -317,7 +329,9 @@ class Launcher:
         sandbox.begin()
         return pid
 
-    def _start_here(self, job: Job, sandbox: Sandbox | None, source: int, output: int) -> int:
+    def _start_here(
+        self, job: Job, sandbox: Sandbox | OpenAgent | None, source: int, output: int
+    ) -> int:
         """Used where there is no fork server."""
         prepare = _preparing(job.folder, (source, output))
         command, variables = job.command, job.environment
@@ -325,7 +339,9 @@ class Launcher:
             return start(command, variables, prepare, default=IGNORED_BY_PYTHON)
         return sandbox.start(command, variables, default=IGNORED_BY_PYTHON, prepare=prepare)
 
-    def _attend(self, pid: int, output: Output, sandbox: Sandbox | None, deadline: float) -> int:
+    def _attend(
+        self, pid: int, output: Output, sandbox: Sandbox | OpenAgent | None, deadline: float
+    ) -> int:
         """Serve until the agent has ended; its status. Processes that it left running are handled
         elsewhere."""
         killed_at = 0.0
@@ -346,7 +362,7 @@ class Launcher:
             until = killed_at + GRACE_SECONDS if killed_at else deadline
             self._listen(output, sandbox, max(0.0, min(until - now, 3600.0)))
 
-    def _listen(self, output: Output, sandbox: Sandbox | None, seconds: float) -> None:
+    def _listen(self, output: Output, sandbox: Sandbox | OpenAgent | None, seconds: float) -> None:
         denied_writes = sandbox.denied_writes if sandbox is not None else None
         calls = denied_writes.ears if denied_writes is not None else []
         first_request = sandbox.first_request if sandbox is not None else -1
