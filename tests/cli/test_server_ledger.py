@@ -193,6 +193,39 @@ def test_the_keeper_of_a_client_reaches_the_server_by_the_clients_variables(
         )
 
 
+def test_people_hear_that_a_file_is_free_that_another_clone_released(
+    clones: Clones, tmp_path: Path
+) -> None:
+    heard = tmp_path / "heard"
+    command = ["sh", "-c", f"echo $HOLDFAST_NOTICE ${{HOLDFAST_STORE:+leads}} >> {heard}"]
+    (clones.here / "holdfast.toml").write_text(
+        f"notify = {json.dumps(command)}\n[gate]\nhold_seconds = 0\nretry_seconds = 0.01\n"
+    )
+    clones.hold(clones.here, "status")
+    clones.hold(clones.there, "lock", "app/x.rb", "--holder", "bob")
+    with Client(clones, clones.here, **clones.store) as client:
+        assert "bob" in client.edit()
+        until(lambda: bool(client.edit()) and heard.exists(), "a blocked agent")
+        clones.hold(clones.there, "unlock", "app/x.rb", "--holder", "bob")
+        until(lambda: "free" in heard.read_text(), "the notice that it is free")
+    assert "leads" not in heard.read_text(), "the command has no rights on the ledger"
+
+
+def test_a_linked_worktree_gives_its_own_ledger_to_the_server(
+    clones: Clones, tmp_path: Path
+) -> None:
+    linked = tmp_path / "linked"
+    clones.git(clones.here, "worktree", "add", "-q", str(linked))
+    (linked / ".holdfast").mkdir()
+    with Client(clones, linked) as client:
+        assert client.edit() == ""
+        assert (linked / ".holdfast/ledger.db").exists()
+        assert clones.hold(clones.here, "init", "--client", "claude", "--no-git").code == 0
+        assert not (linked / ".holdfast").exists()
+        held = clones.hold(clones.there, "status", "--json").json["grants"]
+    assert [one["write_paths"] for one in held] == [["../linked/app/x.rb"]]
+
+
 # What a command gets
 
 
