@@ -175,6 +175,14 @@ def test_a_hook_without_the_variable_refuses_and_begins_no_second_ledger(clones:
     assert not (clones.here / ".holdfast/ledger.db").exists()
 
 
+def test_a_hook_refuses_where_the_settings_name_the_server_with_a_password(clones: Clones) -> None:
+    clones.set(clones.here, store=clones.server.url())
+    (clones.here / ".holdfast").mkdir()
+    with Client(clones, clones.here) as client:
+        assert "store in holdfast.toml must be" in client.edit()
+    assert not (clones.here / ".holdfast/ledger.db").exists()
+
+
 def test_the_keeper_of_a_client_reaches_the_server_by_the_clients_variables(
     clones: Clones,
 ) -> None:
