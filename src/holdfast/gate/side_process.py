@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 #: Under the root: a file for each process.
 FOLDER = f"{LEDGER_FOLDER}/beside"
 
+#: The side processes that this process has started.
+STARTED: set[int] = set()
+
 _BYTES_MAX = 300
 _SOURCE = __file__.removesuffix("/holdfast/gate/side_process.py")
 _PROGRAM = (
@@ -38,9 +41,11 @@ def start(module: str, words: Sequence[str], environ: Mapping[str, str]) -> int:
         return 0
     program = [sys.executable, "-I", "-S", "-c", _PROGRAM, _SOURCE, module]
     try:
-        return spawn([*program, *words], environ)
+        pid = spawn([*program, *words], environ)
     except (OSError, ValueError):
         return 0
+    STARTED.add(pid)
+    return pid
 
 
 def spawn(words: Sequence[str], environ: Mapping[str, str], folder: str = "") -> int:

@@ -15,9 +15,12 @@ _COMMAND_BYTES = 200
 
 
 def descendants() -> list[int]:
-    """All present descendants of this process, which adopts their orphans."""
+    """All present descendants of this process, which adopts their orphans, except the side
+    processes that it has started: they are not the command's, and outlive it."""
     if not _has_children():
         return []
+    from holdfast.gate.side_process import STARTED
+
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -27,7 +30,7 @@ def descendants() -> list[int]:
     below: list[int] = []
     todo = [os.getpid()]
     while todo:
-        some = children.get(todo.pop(), [])
+        some = [one for one in children.get(todo.pop(), []) if one not in STARTED]
         below += some
         todo += some
     return below
