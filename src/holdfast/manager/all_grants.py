@@ -7,10 +7,12 @@ pages may be included or not. No grant is listed twice, and one that is held thr
 from __future__ import annotations
 
 from _collections_abc import Sequence
+from functools import partial
 
 from holdfast.core import rules
 from holdfast.core.model import Grant
 from holdfast.manager.grants import GrantSnapshot
+from holdfast.manager.ledger import look_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,9 +37,7 @@ class ActiveGrants(Sequence[GrantSnapshot] if TYPE_CHECKING else Sequence):  # t
     def __init__(self, store: Store, deadline: Callable[[], float]) -> None:
         self._store = store
         self._deadline = deadline
-        with store.view(deadline=deadline()) as view:
-            numbers = view.some_grants(0, PAGE + 1)
-            self._first = _live(view, numbers[:PAGE])
+        numbers, self._first = look_at(store, _first_page, deadline())
         #: The number of the last grant of the first page, or None if there are no more.
         self._after = numbers[PAGE - 1][0] if len(numbers) > PAGE else None
 
@@ -75,18 +75,25 @@ def pages(
 ) -> Iterator[list[GrantSnapshot]]:
     """Live grants, or with `live=False` the dead ones to reap, page by page, oldest first."""
     while True:
-        with store.view(deadline=deadline()) as view:
-            numbers = view.some_grants(after, LOOKED_UP)
+        numbers = look_at(store, partial(_numbers, after), deadline())
         for begin in range(0, len(numbers), PAGE):
-            with store.view(deadline=deadline()) as view:
-                grants = _live(view, numbers[begin : begin + PAGE], live=live)
-            yield grants
+            some = numbers[begin : begin + PAGE]
+            yield look_at(store, partial(_live, some, live=live), deadline())
         if len(numbers) < LOOKED_UP:
             return
         after = numbers[-1][0]
 
 
-def _live(view: View, numbers: list[tuple[int, str]], *, live: bool = True) -> list[GrantSnapshot]:
+def _first_page(view: View) -> tuple[list[tuple[int, str]], list[GrantSnapshot]]:
+    numbers = view.some_grants(0, PAGE + 1)
+    return numbers, _live(numbers[:PAGE], view)
+
+
+def _numbers(after: int, view: View) -> list[tuple[int, str]]:
+    return view.some_grants(after, LOOKED_UP)
+
+
+def _live(numbers: list[tuple[int, str]], view: View, *, live: bool = True) -> list[GrantSnapshot]:
     grants = [view.grant(id) for _number, id in numbers]
     return [
         GrantSnapshot(grant)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from time import monotonic
 
+from holdfast.core.root_errors import StoreError
 from holdfast.manager.clock import SystemClock
 from holdfast.manager.files.paths import Tree, Words
 from holdfast.manager.files.unfinished_edits import dead_in
@@ -18,10 +19,14 @@ from holdfast.store.store_url import is_server
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
-    from typing import Self
+    from collections.abc import Callable
+    from typing import Self, TypeVar
 
+    from holdfast.core.view import View
     from holdfast.manager.files.paths import Place
     from holdfast.store.contract import Store
+
+    T = TypeVar("T")
 
 #: How long one call to the store may take, whatever other processes do.
 DEADLINE_SECONDS = 10.0
@@ -62,15 +67,29 @@ class Ledger:
 
     def now(self) -> int:
         """Ledger time in microseconds."""
-        with self.store.view(deadline=self._deadline()) as view:
-            return view.now
+        return self._look(lambda view: view.now)
 
     def place(self, path: str | os.PathLike[str]) -> Place:
         """The place that a text names. Raises if it cannot be locked."""
         return self._places.place(path)
 
+    def _look(self, question: Callable[[View], T]) -> T:
+        return look_at(self.store, question, self._deadline())
+
     def _deadline(self) -> float:
         return call_deadline(self.end)
+
+
+def look_at(store: Store, question: Callable[[View], T], deadline: float) -> T:
+    """The answer to a question about the current state. It is asked again if the connection to a
+    server is lost meanwhile."""
+    while True:
+        try:
+            with store.view(deadline=deadline) as view:
+                return question(view)
+        except StoreError as error:
+            if not error.is_away or monotonic() >= deadline:
+                raise
 
 
 def call_deadline(end: float) -> float:

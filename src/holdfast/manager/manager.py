@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.ledger_time import Clock
     from holdfast.core.model import Conflicts, Ending, Event, Ticket, Verdict
+    from holdfast.core.view import View
     from holdfast.manager.heartbeat import Heartbeat
     from holdfast.manager.keeper import Hold, Reaper
     from holdfast.store.contract import IsDead, Store, Waiter
@@ -241,12 +242,17 @@ class LockManager(Ledger):
         self, call: int, request: Request, waiter: Waiter, end: float, timeout: float
     ) -> LockGrant:
         while True:
-            outcome = self._decide(call, lambda view: rules.acquire(view, request, wait=True))
-            if not isinstance(outcome, Waiting):
-                break
-            if settles(self, outcome.conflicts):
-                continue
-            served = self._served(outcome, waiter, end)
+            try:
+                outcome = self._decide(call, lambda view: rules.acquire(view, request, wait=True))
+                if not isinstance(outcome, Waiting):
+                    break
+                if settles(self, outcome.conflicts):
+                    continue
+                served = self._served(outcome, waiter, end)
+            except StoreError as error:
+                if not error.is_away or monotonic() >= end:
+                    raise
+                continue  # a server that comes back in time still has the ticket
             if served is not None:
                 return self._lock_grant(served)
             if monotonic() >= end:
@@ -269,10 +275,7 @@ class LockManager(Ledger):
             look_at = min(look_at, monotonic() + waiting.check_after / SECOND)
         look_at = min(look_at, end)
         if (left := look_at - monotonic()) > 0 and waiter.wait(left):
-            with self.store.view(deadline=self._deadline()) as view:
-                grant = view.grant(waiting.ticket.id)
-                if isinstance(grant, Grant) and rules.is_live(view, grant):
-                    return grant
+            return self._look(lambda view: _live_grant(view, waiting.ticket.id))
         return None  # decide again: it was a hint, or the grant is not visible yet
 
     def _give_up(self, id: str, call: int) -> None:
@@ -367,8 +370,7 @@ class LockManager(Ledger):
     def verify(self, grant_id: str, path: Path | None = None, *, token: int) -> Verdict:
         """Whether a write may proceed. The verdict is true, or has the exact reason why not."""
         key = None if path is None else self._places.place(path).key
-        with self.store.view(deadline=self._deadline()) as view:
-            return rules.verify(view, grant_id, key, token)
+        return self._look(lambda view: rules.verify(view, grant_id, key, token))
 
     def fenced(
         self, grant: LockGrant | str, token: int | None = None
@@ -447,8 +449,9 @@ class LockManager(Ledger):
 
         over = pages(self.store, self._deadline, live=False)
         ids = [grant.id for page in over for grant in page]
-        with self.store.view(deadline=self._deadline()) as view:
-            ids += [ticket.id for ticket in view.queue() if not rules.has_live_waiter(view, ticket)]
+        ids += self._look(
+            lambda view: [one.id for one in view.queue() if not rules.has_live_waiter(view, one)]
+        )
         endings: list[Ending] = []
         for start in range(0, len(ids), REAPED_AT_ONCE):
             some = ids[start : start + REAPED_AT_ONCE]
@@ -470,8 +473,7 @@ class LockManager(Ledger):
         20, whose `more` counts the others up to 1,000."""
         outsider = Holder(id="nobody", key="\n")  # no holder can have a key like that
         request = self.request(outsider, read_paths, write_paths)
-        with self.store.view(deadline=self._deadline()) as view:
-            return rules.look(view, request)
+        return self._look(lambda view: rules.look(view, request))
 
     def active_grants(self) -> Sequence[GrantSnapshot]:
         """All live grants, oldest first. The first 200 are a consistent snapshot; the others are
@@ -482,8 +484,9 @@ class LockManager(Ledger):
 
     def queue(self) -> list[Ticket]:
         """All tickets with live waiters, in order."""
-        with self.store.view(deadline=self._deadline()) as view:
-            return [ticket for ticket in view.queue() if rules.has_live_waiter(view, ticket)]
+        return self._look(
+            lambda view: [one for one in view.queue() if rules.has_live_waiter(view, one)]
+        )
 
     def events(self, after: int = 0, limit: int | None = None) -> Iterator[Event]:
         """The history, oldest first."""
@@ -546,11 +549,14 @@ class LockManager(Ledger):
         return LockGrant(grant, self._has_ended)
 
     def _has_ended(self, id: str) -> bool:
-        with self.store.view(deadline=self._deadline()) as view:
-            grant = view.grant(id)
-            return not (isinstance(grant, Grant) and rules.is_live(view, grant))
+        return self._look(lambda view: _live_grant(view, id) is None)
 
     def _error(self, refusal: Refusal, requester: str = "") -> Exception:
         from holdfast.core.sentences import refusal_error
 
         return refusal_error(refusal, now=self.now(), requester=requester)
+
+
+def _live_grant(view: View, id: str) -> Grant | None:
+    grant = view.grant(id)
+    return grant if isinstance(grant, Grant) and rules.is_live(view, grant) else None

@@ -10,7 +10,7 @@ from holdfast.core.model import Grant, Refusal, Request, Waiting
 from holdfast.manager import fork_check, request_limits
 from holdfast.manager.files.unfinished_edits import settles
 from holdfast.manager.ids import new_id
-from holdfast.manager.ledger import call_deadline
+from holdfast.manager.ledger import call_deadline, look_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ def decide(manager: Ledger, rule: Callable[[View], Decision[T]], deadline: float
 
 def look(manager: Ledger, question: Callable[[View], T], deadline: float = 0) -> T:
     """Query the current state."""
-    with manager.store.view(deadline=_end(manager, deadline)) as view:
-        return question(view)
+    return look_at(manager.store, question, _end(manager, deadline))
 
 
 def _end(manager: Ledger, deadline: float) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import monotonic
+
 from holdfast.core.rules import verify
 from holdfast.core.sentences import raise_verdict
 from holdfast.store.mutexes import forked
@@ -74,8 +76,7 @@ class ServerFence:
         store, mutex = self._store, None
         try:
             mutex = store.lock(self._deadline)
-            view = store.begin_deciding(self._deadline, FENCE_SECONDS)
-            raise_verdict(verify(view, self._grant_id, None, self._token))
+            self._begin(store)
             self._mutex = mutex
             store.in_fence = True
         except BaseException as error:
@@ -86,6 +87,16 @@ class ServerFence:
             if isinstance(error, SessionLostError):
                 raise store.away(error) from error
             raise
+
+    def _begin(self, store: PostgresStore) -> None:
+        """Take the right to decide, and verify the token; again if the connection is lost."""
+        while True:
+            try:
+                view = store.begin_deciding(self._deadline, FENCE_SECONDS)
+                return raise_verdict(verify(view, self._grant_id, None, self._token))
+            except SessionLostError:
+                if monotonic() >= self._deadline:
+                    raise
 
     def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
         store, mutex = self._store, self._mutex

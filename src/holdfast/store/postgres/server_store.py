@@ -412,8 +412,15 @@ class PostgresStore:
             left = None if left is None else left - len(some)
 
     def _read_events(self, after: int, count: int) -> list[Event]:
-        with self.view(deadline=monotonic() + OPEN_SECONDS):
-            rows = self._ask("history", (after, count))
+        deadline = monotonic() + OPEN_SECONDS
+        while True:
+            try:
+                with self.view(deadline=deadline):
+                    rows = self._ask("history", (after, count))
+                break
+            except StoreError as error:
+                if not error.is_away or monotonic() >= deadline:
+                    raise
         hint = "restore a backup of the database"
         return [build_or_fail(row, lambda event: event, self.url, hint) for row in rows]
 
