@@ -55,7 +55,7 @@ def run(scratch: Path, quick: bool) -> list[Row]:
             waiter.ask(locks.open_lock, name, folder, "waiter")
         for _ in range(rounds):
             for name in contestants:
-                _one_round(holder, waiter, name, chance.uniform(0.04, 0.11), samples[name])
+                one_round(holder, waiter, name, chance.uniform(0.04, 0.11), samples[name])
         for name in contestants:
             holder.ask(locks.close_lock, name)
             waiter.ask(locks.close_lock, name)
@@ -68,7 +68,8 @@ def run(scratch: Path, quick: bool) -> list[Row]:
     ]
 
 
-def _one_round(holder: Seat, waiter: Seat, name: str, delay: float, into: list[float]) -> None:
+def one_round(holder: Seat, waiter: Seat, name: str, delay: float, into: list[float]) -> None:
+    """Adds the milliseconds of one hand-over, unless the waiter came too late."""
     holder.ask(take, name)
     waiter.begin(wait, name)
     holder.begin(give_back, name, delay)

@@ -44,7 +44,7 @@ def run(scratch: Path, quick: bool) -> list[Row]:
     with Seat() as keeper:  # its leases are held as long as it lives
         keeper.ask(ledger.fill, full, LEASES, LEASES if quick else EVENTS)
         lines = {BARE: [str(commands / "python"), "-c", "pass"], HOOK: command, FULL: command}
-        inputs = {name: _told(scratch, name, full if name == FULL else small) for name in lines}
+        inputs = {name: told_in(scratch, name, full if name == FULL else small) for name in lines}
         os.environ["CLAUDE_PID"] = str(os.getpid())
         complaints = scratch / "complaints"
         with contextlib.chdir(scratch):
@@ -66,7 +66,7 @@ def _of_full(quick: bool) -> str:
     return f"with {LEASES:,} leases" if quick else f"with {LEASES:,} leases and {EVENTS:,} events"
 
 
-def _told(scratch: Path, name: str, folder: Path) -> Path:
+def told_in(scratch: Path, name: str, folder: Path) -> Path:
     """The input of a client's hook call, as a file."""
     file = scratch / f"told-{len(name)}"
     told = {

@@ -55,14 +55,15 @@ class Plain:
 class Ours:
     """A manager, used as a program would use it."""
 
-    def __init__(self, manager: Any, who: str) -> None:
+    def __init__(self, manager: Any, who: str, path: str = PATH) -> None:
         self.manager = manager
         self.who = who
+        self.path = path
         self.grant_id: Any = None
 
     def acquire(self) -> None:
         self.grant_id = self.manager.acquire(
-            holder=self.who, write_paths=[PATH], timeout=WAIT_SECONDS_MAX
+            holder=self.who, write_paths=[self.path], timeout=WAIT_SECONDS_MAX
         ).id
 
     def release(self) -> None:
@@ -190,7 +191,12 @@ def repository(folder: Path) -> Path:
 
 def open_lock(name: str, folder: Path, who: str) -> None:
     """In a child: opens a lock, and acquires it once, so that first-time work is done."""
-    lock = _opened[name] = _MAKERS[name](folder, who)
+    keep(name, _MAKERS[name](folder, who))
+
+
+def keep(name: str, lock: Lock) -> None:
+    """In a child: keeps a lock under a name, and acquires it once."""
+    _opened[name] = lock
     lock.acquire()
     lock.release()
 

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from bench import locks
@@ -25,8 +26,9 @@ BARE = "python -c pass"
 BUILD_FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
 
 
-def install(into: Path) -> Path:
-    """A virtual environment with the project in it; the folder of its commands."""
+def install(into: Path, extra: str = "") -> Path:
+    """A virtual environment with the project in it, and what an extra of it needs (`[postgres]`);
+    the folder of its commands."""
     source = into / "source"
     source.mkdir(parents=True)
     # A copy, because building writes into the tree that it builds.
@@ -41,7 +43,7 @@ def install(into: Path) -> Path:
     subprocess.run([sys.executable, "-m", "venv", environment], check=True)
     commands = environment / "bin"
     subprocess.run(
-        [commands / "python", "-m", "pip", "install", "--quiet", source],
+        [commands / "python", "-m", "pip", "install", "--quiet", f"{source}{extra}"],
         check=True,
         stdout=sys.stderr,
         env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
@@ -50,7 +52,10 @@ def install(into: Path) -> Path:
 
 
 def milliseconds(
-    command: list[str], complaints: Path, told: str = os.devnull
+    command: list[str],
+    complaints: Path,
+    told: str = os.devnull,
+    variables: Mapping[str, str] | None = None,
 ) -> tuple[float, float]:
     """The wall-clock and the processor time of a command, which must succeed."""
     quiet = [
@@ -63,7 +68,7 @@ def milliseconds(
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("HOLDFAST_", "PYTHON"))
-    }
+    } | dict(variables or {})
     begun = time.perf_counter()
     process = os.posix_spawn(command[0], command, environment, file_actions=quiet)
     _, status, used = os.wait4(process, 0)
