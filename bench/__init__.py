@@ -13,6 +13,7 @@ handover   from one process's release to the next one's grant
 memory     the memory store, small and with a million grants
 ledger     the embedded store, small and with a long history
 sizes      calls with 100,000 grants held, beside the same calls with ten
+postgres   the store on a PostgreSQL server, beside the least that this server can do
 shell      the installed command, started as a shell starts it
 hook       an edit through the gate's hook
 lease      commands below `run --lease`, beside the same commands alone
