@@ -21,6 +21,7 @@ from conftest import until
 from helpers_network import Proxy
 from helpers_postgres import ROLE, Server, own_server
 from holdfast import LockManager, StoreError
+from holdfast.core.errors import StoreFullError
 from holdfast.core.model import Decision
 from holdfast.core.root_errors import StoreBusyError
 from holdfast.manager.owners.liveness import is_dead
@@ -95,6 +96,38 @@ def wait_for_end_of(backend: int, server: Server) -> bool:
 def session_of(store: PostgresStore) -> ServerSession:
     assert store.session is not None
     return store.session
+
+
+FULL = """
+create function holdfast.full_disk() returns trigger language plpgsql as $$
+begin raise sqlstate '53100' using message = 'could not extend file'; end $$
+"""
+
+
+@pytest.mark.parametrize("cycles", range(4))
+def test_a_decision_that_the_server_refused_leaves_a_store_that_decides(
+    postgres_server: Server, cycles: int
+) -> None:
+    """The driver prepares a statement when it has seen it a few times. It believes so also of one
+    that the server skipped, because an earlier one in the same exchange was refused."""
+    database = postgres_server.make_database(f"full_{secrets.token_hex(6)}")
+    with closing(opened(postgres_server.url(a_name(), database=database))) as store:
+        manager = manager_of(store)
+        for _ in range(cycles):
+            manager.release(manager.acquire(holder="ann", write_paths=["x"]).id)
+        postgres_server.run(FULL, database=database)
+        postgres_server.run(
+            "create trigger full_disk before insert on holdfast.live"
+            " execute function holdfast.full_disk()",
+            database=database,
+        )
+        for _ in range(4):
+            with pytest.raises(StoreFullError):
+                manager.acquire(holder="ann", write_paths=["x"])
+        postgres_server.run("drop trigger full_disk on holdfast.live", database=database)
+        for _ in range(4):
+            manager.release(manager.acquire(holder="ann", write_paths=["x"]).id)
+        assert [event.seq for event in store.events()] == list(range(1, 2 * cycles + 9))
 
 
 def test_a_process_that_is_stopped_in_a_decision_keeps_the_others_for_seconds_only(

@@ -193,8 +193,21 @@ class ServerSession:
                     self._cursor.execute(statement, values)
                 self._cursor.execute(b"commit")
 
-        self._exchange(written, in_commit=True)
+        try:
+            self._exchange(written, in_commit=True)
+        except StoreError:
+            self._forget_exchange()
+            raise
         self.in_transaction = False
+
+    def _forget_exchange(self) -> None:
+        """End a transaction with a refused statement. The server skipped those behind it, but the
+        driver counts some of them as prepared, until it rolls back by itself."""
+        try:
+            self._exchange(self.connection.rollback)
+            self.in_transaction = False
+        except (SessionLostError, StoreError):
+            self.connection.close()
 
     def write(self, writes: Iterable[Write]) -> int:
         """Write without committing. How many rows the first statement changed."""
