@@ -40,6 +40,7 @@ ELSEWHERE = {
     "docs/tasks.md": "tests/tasks/test_task_guide.py",
     "docs/dispatch.md": "tests/work/test_dispatch_guide.py",
     "docs/shell.md": "tests/commands/test_shell_guide.py",
+    "docs/many-machines.md": "tests/guides/test_many_machines.py",
 }
 
 
