@@ -89,12 +89,17 @@ class Host:
             repository, HOME=str(self.home), PATH=path, USER=folder.name, LOGNAME=folder.name,
             PGHOSTADDR="127.0.0.1", PGPORT=str(server.port),
         )  # fmt: skip
-        self.reader = Reader(self.terminal)
+        self.reader = Reader(self.terminal, [(folder, f"/home/{folder.name}")])
 
     def do(self, line: str) -> str:
         answer = self.terminal.do(line)
         assert answer.code == 0, answer
         return answer.out
+
+    def commit(self) -> None:
+        """The first commit of a repository of its own."""
+        self.do(f"git config user.name {self.root} && git config user.email a@example.org")
+        self.do("git add -A && git commit -q -m first")
 
     def close(self) -> None:
         self.terminal.close()
@@ -142,8 +147,7 @@ def test_the_commands_of_the_page_do_what_it_shows(
         return some
 
     with closing(Host(tmp_path / "alice", tools, server)) as alice:
-        alice.do("git config user.name A && git config user.email a@example.org")
-        alice.do("git add -A && git commit -q -m first")
+        alice.commit()
         for one in before("sudo -u postgres createuser"):
             alice.reader.follow(one)
         give_password(alice.terminal, shown.pop(0).command)
@@ -154,13 +158,18 @@ def test_the_commands_of_the_page_do_what_it_shows(
         rules = server.run("select address, auth_method from pg_hba_file_rules")
         assert ("10.0.0.0", "scram-sha-256") in rules
 
-        exports = before("holdfast lock")
-        for one in exports:
+        exports = before("holdfast store check")
+        for one in (*exports, shown.pop(0), shown.pop(0)):
             alice.reader.follow(one)
-        alice.reader.follow(shown.pop(0))
         with closing(Host(tmp_path / "bob", tools, server, alice.root)) as bob:
-            for one in (*exports, *before("export")):
+            for one in (*exports, *before("holdfast store copy")):
                 bob.reader.follow(one)
+        with closing(Host(tmp_path / "carol", tools, server)) as carol:
+            carol.commit()
+            carol.do("holdfast lock app/x.rb && holdfast unlock app/x.rb")
+            for one in exports[:2]:
+                carol.reader.follow(one)
+            carol.reader.follow(shown.pop(0))
         assert not (alice.root / ".holdfast/ledger.db").exists()
 
         encrypt(server, alice.home / "ca.pem")
