@@ -151,7 +151,8 @@ def of_statement(error: Error, url: str) -> StoreError:
             hint="try again; if it stays so, look in pg_stat_activity for the session that waits",
             path=place,
         )
-    if code in ("25006", "42501"):
+    # A standby refuses already to read who waits: it has no unlogged tables.
+    if code in ("25006", "42501") or "during recovery" in said:
         return StoreReadonlyError(
             f"{place} cannot be written: {said}",
             hint="is it a standby, or does the role lack rights on the schema holdfast?",
