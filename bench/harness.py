@@ -200,7 +200,7 @@ def resident_bytes() -> int:
 def surroundings(scratch: Path) -> dict[str, Any]:
     """The conditions of a run: machine, file system, versions, load."""
     versions = {}
-    for package in ("holdfast", "filelock", "diskcache", "fasteners", "portalocker"):
+    for package in ("holdfast", "filelock", "diskcache", "fasteners", "portalocker", "psycopg"):
         try:
             versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
@@ -210,13 +210,14 @@ def surroundings(scratch: Path) -> dict[str, Any]:
         "sqlite": sqlite3.sqlite_version,
         "system": platform.platform(),
         "cores": os.cpu_count(),
-        "file_system": _file_system(scratch),
+        "file_system": file_system(scratch),
         "load": list(os.getloadavg()) if hasattr(os, "getloadavg") else None,
         "versions": versions,
     }
 
 
-def _file_system(folder: Path) -> str:
+def file_system(folder: Path) -> str:
+    """The kind of file system that a folder is on."""
     best, found = "", "unknown"
     try:
         lines = Path("/proc/mounts").read_text().splitlines()
