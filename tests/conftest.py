@@ -71,12 +71,14 @@ def opener(store: str, folder: Path) -> OpenStore:
     return open_one
 
 
-def postgres_store(name: str, *, clock: Clock, is_dead: IsDead) -> Store:
+def postgres_store(
+    name: str, *, clock: Clock, is_dead: IsDead, lease_seconds: float | None = None
+) -> Store:
     """The ledger of this name on the server of the run, with a clock that the test controls."""
     url = RUNS[-1].server().url(f"tests/{sha1(name.encode()).hexdigest()}")
     from holdfast.store.postgres.server_store import PostgresStore
 
-    return PostgresStore(url, is_dead=is_dead, clock=clock, lease_seconds=None)
+    return PostgresStore(url, is_dead=is_dead, clock=clock, lease_seconds=lease_seconds)
 
 
 @pytest.fixture(params=STORES)

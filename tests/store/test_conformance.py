@@ -12,11 +12,14 @@ from typing import Any
 
 import pytest
 
-from conftest import KEPT, STORES, opener
+from conftest import KEPT, STORES, opener, postgres_store
 from holdfast.core.ledger_time import Reading
-from holdfast.core.model import Decision, Event, Ticket
+from holdfast.core.model import SECOND, Decision, Event, Ticket
 from holdfast.store import open_store
+from holdfast.store.memory import MemoryStore
 from holdfast.testing import conformance
+
+LEASE_SECONDS = 120
 
 
 @pytest.mark.parametrize("check", conformance.CHECKS, ids=conformance.name_of)
@@ -32,6 +35,21 @@ def test_the_sqlite_store_keeps_the_contract(check: conformance.Check, tmp_path:
 @pytest.mark.parametrize("check", conformance.SHARED_CHECKS, ids=conformance.name_of)
 def test_the_postgres_store_keeps_the_contract(check: conformance.Check, tmp_path: Path) -> None:
     conformance.run(check, opener("postgres", tmp_path))
+
+
+@pytest.mark.parametrize("check", conformance.CHECKS, ids=conformance.name_of)
+@pytest.mark.parametrize("store", ["memory", "postgres"])
+def test_a_store_whose_leases_have_to_be_renewed_keeps_the_contract(
+    store: str, check: conformance.Check, tmp_path: Path
+) -> None:
+    def leased(name: str, *, clock: Any, is_dead: Any) -> Any:
+        if store == "memory":
+            return MemoryStore(clock=clock, is_dead=is_dead, lease=LEASE_SECONDS * SECOND)
+        return postgres_store(
+            f"{tmp_path}/{name}", clock=clock, is_dead=is_dead, lease_seconds=LEASE_SECONDS
+        )
+
+    conformance.run(check, leased)
 
 
 class Broken:

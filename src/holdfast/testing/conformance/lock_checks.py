@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from holdfast.core import keys
+from holdfast.core import bulk_rules, keys
 from holdfast.core.draft import reach
 from holdfast.core.model import SECOND, Ending, Grant, Holder
-from holdfast.testing.conformance.scene import Scene, refused
+from holdfast.core.table import fold
+from holdfast.testing.conformance.scene import Scene, refused, state_of
 
 
 def a_grant_is_there_until_it_is_given_back(scene: Scene) -> None:
@@ -256,8 +257,31 @@ def an_expired_lease_is_reaped_by_the_request_that_follows_it(scene: Scene) -> N
     refused(scene.renew(grant), "E_LOCK_EXPIRED")
 
 
+def a_lease_without_a_ttl_lasts_as_the_store_says(scene: Scene) -> None:
+    grant, lease = scene.take("ann", writes=["x"], ttl=None), scene.store.lease
+    other = scene.take("ann", reads=["y"], ttl=None)
+    assert (grant.ttl, other.ttl) == (None, None)
+    with scene.view() as view:
+        assert view.lease == lease
+    if lease is None:
+        assert grant.expires_at is None
+        scene.clock.advance(10 * 86_400)
+        refused(scene.ask("bob", writes=["x"]))
+        return
+    assert grant.expires_at == grant.acquired_at + lease
+    scene.clock.advance(lease / SECOND * 2 / 3)
+    head = scene.state()[0]
+    assert scene.do(lambda view: bulk_rules.keep(view, [grant.holder.key])) == [grant.holder.key]
+    assert [event.type for event in scene.history(head)] == ["leases_kept"]
+    assert {one.expires_at for one in scene.state()[2]} == {scene.now() + lease}
+    assert state_of(fold(scene.history())) == scene.state()
+    scene.clock.advance(lease / SECOND)
+    assert not scene.verify(grant, "x")
+    scene.take("bob", writes=["x"])
+
+
 def a_lease_at_rest_ends_unless_it_is_renewed(scene: Scene) -> None:
-    grant = scene.take("ann", writes=["x"], ttl=None)
+    grant = scene.take("ann", writes=["x"], ttl=86_400)
     resting = scene.renew(grant, rest=30)
     assert isinstance(resting, Grant)
     assert resting.idle_at == scene.now() + 30 * SECOND

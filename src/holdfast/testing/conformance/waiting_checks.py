@@ -57,7 +57,7 @@ def who_can_start_may_pass_who_cannot(scene: Scene) -> None:
 
 
 def a_reservation_is_not_passed(scene: Scene) -> None:
-    held = scene.take("ann", writes=["x"], ttl=None)
+    held = scene.take("ann", writes=["x"], ttl=86_400)
     wide = scene.queue_up("bob", writes=["x", "y"], patience=600)
     passing = scene.take("cid", writes=["y"])
     scene.release(passing)
