@@ -27,21 +27,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: What `look` returns, with the name of the transaction, as `enter` returns it.
-ENTER = """
-begin isolation level serializable;
-select pg_current_xact_id()::text, last_seq, last_at, last_token, stirs_at, now, has_followers,
-    sign, moved_to
-from look(:repository)
-"""
+ENTER = "begin isolation level serializable; select * from look(:repository)"
 #: The server's refusals of what ran beside it: of the order, of the same number, of a deadlock.
 REFUSALS = ("40001", "23505", "40P01")
-#: The driver believes that it prepared a statement which the server never saw, because it followed
-#: the refused one in the same exchange. The driver must then prepare all statements again.
-NOT_PREPARED = "26000"
-#: A pause of up to so long before the first repetition, and twice as long before each other.
-FIRST_PAUSE_SECONDS = 0.001
-LAST_PAUSE_SECONDS = 0.064
+#: A pause of up to so long before the first repetition, and twice as long before each other. With
+#: shorter ones there are more refusals, and fewer decisions.
+FIRST_PAUSE_SECONDS = 0.008
+LAST_PAUSE_SECONDS = 0.128
 #: How much longer a decision may take after each refusal.
 MORE_SECONDS = 10.0
 
@@ -65,11 +57,8 @@ class SerializableStore(PostgresStore):
             try:
                 return super()._transact(decide, deadline)
             except StoreError as error:
-                code = getattr(error.__cause__, "sqlstate", None)
-                if code not in (*REFUSALS, NOT_PREPARED):
+                if getattr(error.__cause__, "sqlstate", None) not in REFUSALS:
                     raise
-                if code == NOT_PREPARED and self._session is not None:
-                    self._session.connection._prepared.clear()
             self.repeats += 1
             time.sleep(random.uniform(0, pause))
             pause = min(2 * pause, LAST_PAUSE_SECONDS)
