@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import os
 import random
+import secrets
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from helpers_postgres import Server
 from helpers_processes import PATIENCE_SECONDS, state_of, until
 from histories import History, Journal, Recorder, note_death, read
 from history_bugs import BUGS
@@ -102,13 +105,17 @@ class ProcessFight:
         number = len(self._programs)
         name = f"{habit}-{number}"
         program = subprocess.Popen(
-            [sys.executable, PLAYER, self.root, self.records, name, habit,
+            [*self._prefix(number), sys.executable, PLAYER, self.root, self.records, name, habit,
              str(self.dice.randrange(1 << 30)), str(self.seconds + 2 * PATIENCE_SECONDS), self.bug,
              self.store],
             start_new_session=True,
         )  # fmt: skip
         self._programs.append(program)
         self._names[program.pid] = f"{name}.{program.pid}"
+
+    def _prefix(self, _number: int) -> list[str]:
+        """What stands before the command of a program."""
+        return []
 
     # Stopping and killing
 
@@ -181,6 +188,46 @@ class ProcessFight:
         for program in self._programs:
             program.kill()
             program.wait(PATIENCE_SECONDS)
+
+
+class ServerFight(ProcessFight):
+    """The same programs over a ledger on a server, which has troubles of its own now and then.
+
+    Some of the programs believe in another time of day.
+    """
+
+    def __init__(
+        self, folder: Path, server: Server, seconds: float, *, seed: int = 1, bug: str = "",
+        troubles: Mapping[str, Callable[[], object]] | None = None, every_seconds: float = 1.0,
+        store: str = "", wrong_clocks: bool = False, roughness: float = 1.0,
+    ) -> None:  # fmt: skip
+        """One of the troubles happens every few seconds. With less roughness, fewer programs are
+        stopped and killed: to start one takes as long as hundreds of operations."""
+        name = f"fight-{secrets.token_hex(6)}"
+        super().__init__(folder, seconds, seed=seed, bug=bug, store=store or server.url(name))
+        self.server = server
+        self._troubles = sorted((troubles or {}).items())
+        self._every = every_seconds
+        self._next = 0.0
+        self._wrong_clocks = wrong_clocks
+        self._roughness = roughness
+
+    def _prefix(self, number: int) -> list[str]:
+        offset = ("", "+10m", "-10m")[number % 3]
+        if not self._wrong_clocks or not offset:
+            return []
+        return ["env", "DONT_FAKE_MONOTONIC=1", "faketime", "-f", offset]
+
+    def _disturb(self, habits: tuple[str, ...]) -> None:
+        now = time.monotonic()
+        if self._troubles and now >= self._next:
+            if self._next:
+                name, happens = self.dice.choice(self._troubles)
+                happens()
+                self.counts[name] += 1
+            self._next = time.monotonic() + self._every * self.dice.uniform(0.5, 1.5)
+        if self.dice.random() < self._roughness:
+            super()._disturb(habits)
 
 
 def is_gone(pid: int) -> bool:
@@ -268,4 +315,13 @@ MET = (
     ("fenced", "entered"), ("fenced", "kept out"),
 )  # fmt: skip
 
-__all__ = ["BUGS", "HABITS", "HAPPENS", "MET", "ProcessFight", "ThreadFight", "kinds"]
+__all__ = [
+    "BUGS",
+    "HABITS",
+    "HAPPENS",
+    "MET",
+    "ProcessFight",
+    "ServerFight",
+    "ThreadFight",
+    "kinds",
+]

@@ -106,10 +106,12 @@ class Proxy:
                 return
             source, other = pair if pair[0].fileno() == end else pair[::-1]
             try:
-                data = source.recv(65_536)
+                data = source.recv(65_536, socket.MSG_DONTWAIT)
                 if data:
                     other.sendall(data)
                     return
+            except BlockingIOError:  # the number belongs to another connection by now
+                return
             except OSError:
                 pass
             for one in (source, other):

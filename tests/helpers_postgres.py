@@ -104,11 +104,15 @@ def other_user() -> dict[str, Any]:
     raise LookupError("there is neither a user postgres nor a user nobody")
 
 
-def roomy_folder(*, durable: bool) -> Path:
-    """A new folder for a server, in memory if there is room. A durable one is on a disk."""
+def roomy_folder() -> Path:
+    """A new folder for a server, in memory if there is room.
+
+    What was written there outlives a killed server as it does on a disk, and no test switches the
+    machine off. On a disk each commit would wait for it, a hundred at most in a second.
+    """
     memory = Path("/dev/shm")
     parent = Path(tempfile.gettempdir())
-    if not durable and memory.is_mount() and shutil.disk_usage(memory).free >= ROOM_MIN:
+    if memory.is_mount() and shutil.disk_usage(memory).free >= ROOM_MIN:
         parent = memory
     made = Path(tempfile.mkdtemp(prefix="holdfast-postgres-", dir=parent))
     owner = other_user()
@@ -153,10 +157,9 @@ class Server:
         """Make a server and start it; it ends with the process `owner`, or with this one.
 
         A durable server has the settings of production, for tests that kill it. The others have
-        fsync off: no test switches the machine off, and the system keeps what a killed server has
-        written, so the setting would show nothing and cost most of the time.
+        fsync off, which saves time where the folder is on a disk.
         """
-        folder = roomy_folder(durable=durable)
+        folder = roomy_folder()
         words = {"port": free_port(), "password": _password(), "admin_password": _password()}
         (folder / "server.json").write_text(json.dumps(words))
         _guard(folder, owner or os.getpid())
