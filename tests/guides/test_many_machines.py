@@ -259,7 +259,7 @@ def test_the_limits_of_the_page_are_those_of_the_program() -> None:
     lease = server_store.LEASE_SECONDS
     renewal = lease * RENEW_PART
     for said in (
-        f"its locks are free for the others after at most {lease} s",
+        f"its locks without a ttl are free for the others after at most {lease} s",
         f"and again {lease} s with each renewal",
         f"renews it, after each {renewal:.0f} s",
         f"10,000 clients need {10_000 / renewal:.0f} in a second",
