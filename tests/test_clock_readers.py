@@ -50,7 +50,8 @@ ALLOWED = (
         "wait",
         """
         manager/keeper manager/ledger manager/manager store/memory store/sqlite/sqlite_store
-        store/postgres/server_session store/postgres/server_store
+        store/postgres/server_sections store/postgres/server_session
+        store/postgres/server_store
         cli/command_context cli/dispatch/task_dispatch
         gate/broker/control/git_includes gate/broker/leasing/command_leases
         gate/broker/leasing/committed_files gate/broker/leasing/git_lookahead

@@ -7,7 +7,6 @@ pages may be included or not. No grant is listed twice, and one that is held thr
 from __future__ import annotations
 
 from _collections_abc import Sequence
-from functools import partial
 
 from holdfast.core import rules
 from holdfast.core.model import Grant
@@ -75,10 +74,10 @@ def pages(
 ) -> Iterator[list[GrantSnapshot]]:
     """Live grants, or with `live=False` the dead ones to reap, page by page, oldest first."""
     while True:
-        numbers = look_at(store, partial(_numbers, after), deadline())
+        numbers = look_at(store, _numbers(after), deadline())
         for begin in range(0, len(numbers), PAGE):
             some = numbers[begin : begin + PAGE]
-            yield look_at(store, partial(_live, some, live=live), deadline())
+            yield look_at(store, _page(some, live), deadline())
         if len(numbers) < LOOKED_UP:
             return
         after = numbers[-1][0]
@@ -86,14 +85,18 @@ def pages(
 
 def _first_page(view: View) -> tuple[list[tuple[int, str]], list[GrantSnapshot]]:
     numbers = view.some_grants(0, PAGE + 1)
-    return numbers, _live(numbers[:PAGE], view)
+    return numbers, _live(view, numbers[:PAGE])
 
 
-def _numbers(after: int, view: View) -> list[tuple[int, str]]:
-    return view.some_grants(after, LOOKED_UP)
+def _numbers(after: int) -> Callable[[View], list[tuple[int, str]]]:
+    return lambda view: view.some_grants(after, LOOKED_UP)
 
 
-def _live(numbers: list[tuple[int, str]], view: View, *, live: bool = True) -> list[GrantSnapshot]:
+def _page(numbers: list[tuple[int, str]], live: bool) -> Callable[[View], list[GrantSnapshot]]:
+    return lambda view: _live(view, numbers, live=live)
+
+
+def _live(view: View, numbers: list[tuple[int, str]], *, live: bool = True) -> list[GrantSnapshot]:
     grants = [view.grant(id) for _number, id in numbers]
     return [
         GrantSnapshot(grant)
