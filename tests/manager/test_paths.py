@@ -259,6 +259,23 @@ def test_a_link_out_of_the_tree_is_refused(tree: Tree, root: Path, tmp_path: Pat
         assert "outside" in refusal(tree, text).message
 
 
+def test_on_a_ledger_of_several_hosts_an_inode_belongs_to_one_running_kernel(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another host may have another file with the same number."""
+    (root / "one").write_text("")
+    os.link(root / "one", root / "other")
+    here = Tree(str(root), is_shared=True)
+    monkeypatch.setattr(paths, "boot_id", lambda: "another-boot")
+    there = Tree(str(root), is_shared=True)
+    names = [tree.place(name).inode for tree in (here, there) for name in ("one", "other")]
+    assert names[0] == names[1]
+    assert names[2] == names[3]
+    assert names[0] != names[2]
+    assert here.place("one").inode.startswith("inode:")
+    assert here.place("one").key == there.place("one").key
+
+
 def test_hard_links_have_one_inode_and_count_their_names(tree: Tree, root: Path) -> None:
     os.link(root / "app" / "x.rb", root / "twin.rb")
     one, other = tree.place("app/x.rb"), tree.place("twin.rb")

@@ -48,10 +48,10 @@ class Ledger:
         """The ledger of a repository whose root is already resolved. Neither opening it nor a call
         to its store lasts beyond `end`, a time of `time.monotonic()`."""
         url = store_of(root)
-        store = open_store(
-            url, clock=SystemClock(), is_dead=dead_in(root, is_shared=is_server(url)), end=end
-        )
-        made = cls(store, tree=Tree(root, is_real=True))
+        is_shared = is_server(url)
+        dead = dead_in(root, is_shared=is_shared)
+        store = open_store(url, clock=SystemClock(), is_dead=dead, end=end)
+        made = cls(store, tree=Tree(root, is_real=True, is_shared=is_shared))
         made.end = end
         return made
 

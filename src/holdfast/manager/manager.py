@@ -105,8 +105,9 @@ class LockManager(Ledger):
             return cls(clock=clock)
         if store is None:
             return cls.at(home_root(realpath.absolute(place)))
-        tree = Tree(root_of(store, place))
-        dead = dead_in(tree.root, is_shared=is_server(store))
+        is_shared = is_server(store)
+        tree = Tree(root_of(store, place), is_shared=is_shared)
+        dead = dead_in(tree.root, is_shared=is_shared)
         store = complete(store, tree.root)
         return cls(open_store(store, clock=clock, is_dead=dead), tree=tree, clock=clock)
 

@@ -432,7 +432,7 @@ class _Keys:
             inner = _from(tree.root, f"{real}/{name}")
             self._names[_key(tree, inner, status)] = name
             if status is not None and status.st_nlink > 1 and stat.S_ISREG(status.st_mode):
-                self._inodes[f"{keys.INODE}:{status.st_dev}-{status.st_ino}"] = name
+                self._inodes[tree.inode(status)] = name
 
     def leases(self, view: View) -> list[tuple[str, Grant]]:
         """The leases to write these files, alive or not."""

@@ -32,6 +32,7 @@ import sys
 from holdfast.core import keys
 from holdfast.core.model import Value
 from holdfast.core.root_errors import BadKeyError
+from holdfast.manager.clock import boot_id
 from holdfast.manager.files import realpath
 from holdfast.manager.files.realpath import WINDOWS, bad, plain
 
@@ -103,19 +104,26 @@ class Tree:
     disk each time.
     """
 
-    __slots__ = ("_plain", "_prefix", "folds", "root")
+    __slots__ = ("_inodes", "_plain", "_prefix", "folds", "root")
 
-    def __init__(self, root: str, *, is_real: bool = False) -> None:
-        """With `is_real`, the root is already resolved, and is a folder."""
+    def __init__(self, root: str, *, is_real: bool = False, is_shared: bool = False) -> None:
+        """With `is_real`, the root is already resolved, and is a folder. With `is_shared`, other
+        hosts use the same ledger: their files may have the same inode numbers."""
         if not is_real:
             given = root
             root, status, _ = realpath.resolve(realpath.absolute(given), given)
             if status is not None and not stat.S_ISDIR(status.st_mode):
                 raise bad(given, "is not a folder", "give the folder that the ledger covers")
         self.root: Final = root
+        # The numbers of files belong to one running kernel, whatever containers it has.
+        self._inodes: Final = f"{keys.INODE}:{boot_id()[:8]}-" if is_shared else f"{keys.INODE}:"
         self._prefix: Final = root if root.endswith("/") else f"{root}/"
         self.folds = _folds_case(root)
         self._plain: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {}
+
+    def inode(self, status: os.stat_result) -> str:
+        """The key of a file by its inode."""
+        return f"{self._inodes}{status.st_dev}-{status.st_ino}"
 
     def place(self, text: str | os.PathLike[str], *, base: str | None = None) -> Place:
         """The place that a text names: a resource (`port:5432`), or a path inside this tree.
@@ -170,7 +178,7 @@ class Tree:
             return None
         if status.st_mode & _TYPE_BITS != _REGULAR:
             return None
-        inode = f"inode:{status.st_dev}-{status.st_ino}"
+        inode = self.inode(status)
         return Place(given, given, whole, False, inode, status.st_nlink, status)
 
     def _read(self, given: str) -> tuple[str, tuple[tuple[str, str], ...]] | None:
@@ -241,7 +249,7 @@ class Tree:
         kind = status.st_mode & _TYPE_BITS if status is not None else 0
         if kind == _REGULAR and status is not None and not given.endswith(("/", "/.")):
             self._reject_nested(given, real, known - 1, inside)
-            inode = f"inode:{status.st_dev}-{status.st_ino}"
+            inode = self.inode(status)
             return Place(key, path, real, False, inode, status.st_nlink, status)
         if kind == _FOLDER:
             if inner:
