@@ -51,7 +51,8 @@ ALLOWED = (
         """
         manager/keeper manager/ledger manager/manager store/memory store/sqlite/sqlite_store
         store/postgres/server_sections store/postgres/server_session
-        store/postgres/server_store
+        store/postgres/server_store store/postgres/server_mover store/sqlite/sqlite_mover
+        manager/ledger_move manager/store_check
         cli/command_context cli/dispatch/task_dispatch
         gate/broker/control/git_includes gate/broker/leasing/command_leases
         gate/broker/leasing/committed_files gate/broker/leasing/git_lookahead
@@ -96,8 +97,11 @@ ALLOWED = (
         cli/dispatch/dispatch_command cli/dispatch/task_report cli/locking/log_commands
         cli/locking/status cli/tree/tree_progress cli/watching/top
         work/launching/launcher work/launching/slots
+        store/sqlite/file_check store/postgres/server_check
         """,
     ),
+    ("compared with the server's clock, to say by how much they differ", "wall",
+     "store/postgres/server_check"),
     (
         "compared with the times of files, which the kernel takes from the wall clock",
         "wall",

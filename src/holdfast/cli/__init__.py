@@ -1,7 +1,7 @@
 """The command `holdfast`: it parses and prints, and decides nothing.
 
     commands         the commands and their options as one table
-    families         the tables of the families of commands: spec, proof, tree
+    families         the tables of the families of commands: store, spec, proof, tree
     parser           reads a command line with these tables
     suggestions      the hint under an unknown command or option
     command_context  which ledger, which holder, and where a path starts
@@ -12,6 +12,7 @@
     dispatch         plan, dispatch, decide, gaps
     watching         top, serve
     tree             tree …
+    store_commands   store …
     spec_commands    spec …
     proof_commands   proof …
     demo             demo

@@ -324,6 +324,7 @@ COMMANDS = (
 )  # fmt: skip
 
 FAMILIES: tuple[Family, ...] = (
+    Family("store", "where the ledger is kept: on disk or on a server"),
     Family("spec", "spec locks: which machine works on which spec"),
     Family("proof", "proof ledgers: events in files, and who works on which node"),
     Family("tree", "worktrees with one writer each, and atomic snapshots"),

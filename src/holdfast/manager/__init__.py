@@ -4,6 +4,8 @@
     ledger             the store of a repository, and its files
     ledger_location    where the ledger of a path is
     server_location    the same for a ledger on a server: its URL, and the name of the repository
+    ledger_move        a ledger moves to another store
+    store_check        whether a store can be used, and how good it is
     grants             the grants that the manager returns
     all_grants         every grant, page by page
     heartbeat          a thread that renews leases on a ledger that hosts share

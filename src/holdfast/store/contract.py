@@ -13,6 +13,12 @@ from typing import Protocol, TypeVar
 from holdfast.core.model import Decision, Event, Witness
 from holdfast.core.view import View
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from holdfast.store.move_marks import Move
+
 T = TypeVar("T")
 
 #: Whether a process, and every descendant with one of its marks, is known to be dead. None if that
@@ -85,3 +91,60 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Release all resources. Using the store afterwards is an error."""
+
+
+#: Rows of one table of a ledger, which are the same in every store: of `events` (number, time,
+#: largest token so far, type, version, data), of `repeats` (a short text for what was repeated, the
+#: number of its event, count, time), of `lost` (grant, number), and of `notes` (name, number).
+Page = tuple[str, "list[tuple[Any, ...]]"]
+
+
+class Mover(Protocol):
+    """A store of which the ledger can be moved away, or moved to; see `move_marks`.
+
+    The memory store has none: its ledger ends with its process. All changes here are durable when
+    the call returns, whatever the settings of the store are for decisions.
+    """
+
+    @property
+    def store(self) -> Store:
+        """The store itself."""
+
+    def move(self, *, deadline: float) -> Move | None:
+        """What this ledger says about its own move; None if it can be used."""
+
+    def mark(
+        self,
+        old: Move | None,
+        new: Move | None,
+        check: Callable[[View], None] | None = None,
+        *,
+        deadline: float,
+    ) -> Move | None:
+        """Replace what it says by `new`, if it is `old`. Returns what it says now.
+
+        `check` is called with the state, in the same transaction, and may raise. Once the mark is
+        set, no decision is made any more, by any process that has the ledger open.
+        """
+
+    def pages(self) -> Iterator[Page]:
+        """All rows, table by table. The ledger must be marked, so that it does not change."""
+
+    def head(self, *, deadline: float) -> int:
+        """The number of the last event; 0 if there was none."""
+
+    def has_copied(self, id: str, *, deadline: float) -> bool:
+        """Whether the move with this id has filled this ledger."""
+
+    def take(
+        self, id: str, pages: Callable[[], Iterator[Page]], over: Move | None, *, deadline: float
+    ) -> bool:
+        """Fill this ledger with the rows of another one, in one transaction. False if that was
+        done before. `deadline` is for the beginning; how long the rest takes is up to the rows.
+
+        It must be empty, or say `over` about itself: then it was moved to where the rows come
+        from, and they replace it.
+        """
+
+    def call_off(self, id: str, *, deadline: float) -> bool:
+        """Make sure that the move with this id never fills this ledger. False if it has."""

@@ -26,6 +26,13 @@ def remember(known: dict[K, T], key: K, body: T) -> None:
     known[key] = body
 
 
+def short_mark(once: str) -> str:
+    """A short text for what an event says once, which may be of any length."""
+    from hashlib import blake2b
+
+    return blake2b(once.encode(), digest_size=16).hexdigest()
+
+
 def event_of(row: Sequence[Any]) -> Event:
     """The event of a row (seq, type, version, at, data, repeats)."""
     seq, type, version, at, data, repeats = row

@@ -5,6 +5,8 @@
     server_view       the state of the ledger, for reading
     server_rows       its tables, for writing
     server_sections   snapshots for reading, and fenced sections
+    server_mover      its ledger, as the source or target of a move
+    server_check      what `holdfast store check` says about a server
     server_errors     what the server's and the network's errors mean for a person
     server_forks      what a forked child must not inherit
     listener          how a waiting process is woken

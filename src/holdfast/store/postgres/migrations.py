@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 #: The format that this version of Holdfast reads and writes.
 FORMAT = 1
 SCHEMA = "holdfast"
+#: The oldest server with which Holdfast works, as in `server_version_num`.
+OLDEST_SERVER = 130_000
 #: The advisory lock of those who make tables; no repository has this number.
 _LOCK = "select pg_advisory_xact_lock(1752132708, 0)"
 

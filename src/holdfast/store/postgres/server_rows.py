@@ -5,11 +5,9 @@ It only lists the statements; the session sends them together with the commit.
 
 from __future__ import annotations
 
-from hashlib import blake2b
-
 from holdfast.core import codec, events
 from holdfast.core.root_errors import BadKeyError
-from holdfast.store.records import event_of, held_keys, remember
+from holdfast.store.records import event_of, held_keys, remember, short_mark
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,11 +85,11 @@ class ServerRows:
         self.writes.append((self._statements[name], values))
 
     def _said(self, history: tuple[Event, ...]) -> set[str]:
-        once = [_mark(event.once) for event in history if event.once]
+        once = [short_mark(event.once) for event in history if event.once]
         return {row[0] for row in self._ask("said", (once,))} if once else set()
 
     def _repeat(self, event: Event, said: set[str]) -> bool:
-        mark = _mark(event.once)
+        mark = short_mark(event.once)
         if mark in said:
             self._write("say_again", event.at, mark)
             return True
@@ -118,7 +116,7 @@ class ServerRows:
         elif op is events.PUT_TICKET:
             self._put_ticket(event)
         elif op is events.PUT_NOTE:
-            self._write("put_note", _short(id), event.seq)
+            self._write("put_note", short(id), event.seq)
         elif op is events.DROP_NOTE:
             self._write("drop_note", id)
         elif op is events.RESERVE_TICKET:
@@ -131,12 +129,12 @@ class ServerRows:
             self._write("drop_ticket", id, id)
 
     def _put_grant(self, name: str, first: tuple[Any, ...], grant: Grant, seq: int) -> None:
-        id, holder = grant.id, _short(grant.holder.key)
+        id, holder = grant.id, short(grant.holder.key)
         limits = grant.expires_at, grant.idle_at, grant.slept
         values = [*first, f"grant:{id}", id, holder, seq, *limits]
         held = held_keys(grant)
         for key, mode, inode in held:
-            values += (_short(key), id, mode, inode)
+            values += (short(key), id, mode, inode)
         remember(self._bodies, seq, grant)
         remember(self._fresh, id, grant)
         self.writes.append((self._statements.with_keys(name, len(held)), values))
@@ -152,17 +150,12 @@ class ServerRows:
         self._write(
             "put_ticket", ticket.id, ticket.arrival, ticket.request.holder.key, ticket.rank,
             ticket.grace_ends_at, ticket.ripe_at, ticket.id,
-            [_short(key) for key in dict.fromkeys(ticket.request.keys)],
+            [short(key) for key in dict.fromkeys(ticket.request.keys)],
         )  # fmt: skip
 
 
-def _mark(once: str) -> str:
-    """A short text for a text of any length."""
-    return blake2b(once.encode(), digest_size=16).hexdigest()
-
-
-def _short(key: str) -> str:
-    """The key, if the server's indexes have room for it."""
+def short(key: str) -> str:
+    """The key or name, if the server's indexes have room for it."""
     if len(key) > KEY_BYTES_MAX // 4 and len(key.encode()) > KEY_BYTES_MAX:
         raise BadKeyError(
             f"{key[:80]!r}… is too long for a ledger on a server",

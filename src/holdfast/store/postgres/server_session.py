@@ -235,7 +235,7 @@ class ServerSession:
         try:
             return exchanged()
         except psycopg.Error as error:
-            raise self._failed(error, in_commit=in_commit) from error
+            raise self.failed(error, in_commit=in_commit) from error
         except TimeoutError as error:
             raise SessionLostError("no answer in time", in_commit=in_commit) from error
         except BaseException:  # an interrupt: neither side knows where the other is
@@ -259,7 +259,7 @@ class ServerSession:
         """Whether a transaction can begin."""
         return not (self.in_transaction or self.connection.closed)
 
-    def _failed(self, error: psycopg.Error, *, in_commit: bool = False) -> Exception:
+    def failed(self, error: psycopg.Error, *, in_commit: bool = False) -> Exception:
         """The error to raise for psycopg's. A lost connection is closed on our side, too."""
         if "pooling mode" in str(error):
             self.connection.close()

@@ -19,6 +19,7 @@ from holdfast.core.draft import reach
 from holdfast.core.ledger_time import Anchor, Reading, ledger_time
 from holdfast.core.model import SECOND
 from holdfast.core.root_errors import StoreBusyError, StoreError
+from holdfast.store.move_marks import gone, move_of
 from holdfast.store.mutexes import Mutex, forked
 from holdfast.store.postgres import server_errors
 from holdfast.store.postgres.listener import FOLLOWERS, WAITER_SECONDS, Listener
@@ -112,7 +113,7 @@ class PostgresStore:
             if session.is_idle:
                 return session
             session.close()  # an interrupt came before its last transaction was over
-        self._forget()
+        self.forget()
         pause = FIRST_PAUSE_SECONDS
         while True:
             try:
@@ -128,7 +129,7 @@ class PostgresStore:
             sleep(pause)
             pause = min(2 * pause, LAST_PAUSE_SECONDS)
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         """Drop the caches: what they have may never have been committed."""
         self._head = -1
         self._anchor = None
@@ -167,7 +168,7 @@ class PostgresStore:
         if self._listener is not None:
             self._listener.leave_to_parent()
         self.session = self._listener = None
-        self._forget()
+        self.forget()
 
     # Inside
 
@@ -200,13 +201,17 @@ class PostgresStore:
 
     def begin_deciding(self, deadline: float, inside_seconds: float = INSIDE_SECONDS) -> ServerView:
         """The current state, while nobody else decides."""
-        return self._look(self._begun(deadline, inside_seconds)[1])
+        return self.look(self.begun(deadline, inside_seconds)[1])
 
     def begin_reading(self, deadline: float) -> ServerView:
         """The current state, beside those who decide."""
-        return self._look(self._begun(deadline, 0)[1])
+        return self.look(self.begun(deadline, 0)[1])
 
-    def _begun(self, deadline: float, inside_seconds: float) -> tuple[ServerSession, Row]:
+    def begun(
+        self, deadline: float, inside_seconds: float, *, even_moved: bool = False
+    ) -> tuple[ServerSession, Row]:
+        """The session, and the head of the ledger, at the beginning of a transaction: to decide,
+        for so many seconds at most, or to read. Inside the mutex."""
         while True:
             session = self._connected(deadline)
             try:
@@ -219,13 +224,11 @@ class PostgresStore:
                 if monotonic() >= deadline:
                     raise self.away(lost) from lost
                 continue
-            if row[-1] is not None:
+            if row[-1] is not None and not even_moved:
                 session.roll_back()
-                raise StoreError(
-                    f"the ledger {self.url} was moved to {row[-1]}",
-                    hint=f"use that one: HOLDFAST_STORE={row[-1]}",
-                    path=self.url,
-                )
+                move = move_of(row[-1])
+                assert move is not None
+                raise gone(move, self.url)
             return session, row
 
     def end_reading(self, error: BaseException | None) -> None:
@@ -261,7 +264,7 @@ class PostgresStore:
         """The error for a connection that was lost."""
         return server_errors.away(self.url, str(lost))
 
-    def _look(self, row: Row) -> ServerView:
+    def look(self, row: Row) -> ServerView:
         """The state at the beginning of a transaction."""
         view = self._view
         view.begin()
@@ -319,9 +322,9 @@ class PostgresStore:
         mutex = self.mutex
         while True:
             decision: Decision[T] | None = None
-            session, row = self._begun(deadline, INSIDE_SECONDS)
+            session, row = self.begun(deadline, INSIDE_SECONDS)
             try:
-                view = self._look(row)
+                view = self.look(row)
                 decision = decide(view)
                 rows = ServerRows(session.statements, self._ask, self._bodies, self._fresh)
                 if self._new_anchor is not None:
@@ -340,7 +343,7 @@ class PostgresStore:
             except SessionLostError as lost:
                 if mutex is not self.mutex:
                     raise  # a forked child
-                self._forget()
+                self.forget()
                 if lost.in_commit and decision and self._was_committed(rows.first, deadline):
                     return decision.outcome
                 if monotonic() >= deadline:
@@ -348,7 +351,7 @@ class PostgresStore:
                 continue
             except BaseException:
                 if mutex is self.mutex:
-                    self._forget()
+                    self.forget()
                     try:
                         session.roll_back()
                     except SessionLostError:

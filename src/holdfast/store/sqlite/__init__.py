@@ -2,6 +2,8 @@
 
 sqlite_store      the store
 schema            its file, and the errors of that file
+sqlite_mover      its ledger, as the source or target of a move
+file_check        what `holdfast store check` says about the file
 sql_view          its state, for reading
 rows              its tables, for writing
 transaction       a writing transaction, which is repeated if a fork interrupts it

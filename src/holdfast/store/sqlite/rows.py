@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.core import codec, events
-from holdfast.store.records import BODIES_MAX, event_of, held_keys
+from holdfast.store.records import BODIES_MAX, event_of, held_keys, short_mark
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 ADD = "insert into events values (?, ?, ?, ?, ?, ?)"
 #: The event that added a ticket, in the columns of `event_of`.
 ADDED = "select seq, type, version, at, data, 0 from tickets join events using (seq) where id = ?"
+
+#: Whether rows were copied from another store, which has only a short text of what was repeated.
+HAS_COPY = "select 1 from notes where name >= ? and name < ?"
+COPIED, COPIED_END = "ledger copied ", "ledger copied!"
 
 
 class Rows:
@@ -84,6 +88,14 @@ class Rows:
             (event.at, event.once),
         )
         if again.rowcount:
+            return True
+        if (
+            ask(HAS_COPY, (COPIED, COPIED_END)).fetchone()
+            and ask(
+                "update repeats set count = count + 1, last_at = ? where once = ?",
+                (event.at, short_mark(event.once)),
+            ).rowcount
+        ):
             return True
         ask("insert into repeats values (?, ?, 0, ?)", (event.once, event.seq, event.at))
         return False

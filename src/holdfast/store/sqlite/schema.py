@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from holdfast.core.errors import StoreCorruptError, StoreFullError, StoreReadonlyError
 
 VERSION = 2
+#: Added to the version of a ledger that was moved to another store: older versions of Holdfast,
+#: which do not know the mark of that, refuse it as one of a newer version.
+MOVED = 1_000_000
 
 #: The longest path that SQLite accepts, unless compiled otherwise.
 PATH_BYTES_MAX = 512
@@ -128,9 +131,9 @@ def _prepare(connection: Connection, path: str) -> None:
             raise _foreign(path)
     elif ask("pragma application_id").fetchone() != (APPLICATION_ID,):
         raise _foreign(path)
-    elif version < VERSION:
+    elif version % MOVED < VERSION:
         _upgrade(connection)
-    elif version > VERSION:
+    elif version % MOVED > VERSION:
         from holdfast.core.errors import StoreVersionError
 
         raise StoreVersionError(

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 class Snapshot:
     """A consistent view of the ledger. Other processes may write meanwhile."""
 
-    __slots__ = ("_deadline", "_mutex", "_session", "_store")
+    __slots__ = ("_deadline", "_even_moved", "_mutex", "_session", "_store")
 
-    def __init__(self, store: SqliteStore, deadline: float) -> None:
+    def __init__(self, store: SqliteStore, deadline: float, *, even_moved: bool = False) -> None:
         self._store = store
         self._deadline = deadline
+        self._even_moved = even_moved
         self._mutex: Mutex | None = None
         self._session: Session | None = None
 
@@ -37,6 +38,8 @@ class Snapshot:
             session.engine.acquire()
             store.ask("begin")
             view = store.look()
+            if store.moved is not None and not self._even_moved:
+                store.refuse_moved()
             # SQLite loses its own lock on the log when another thread closes any descriptor of the
             # index, and a writer could then restart the log under this reader.
             session.locks.begin_reading(self._deadline)
@@ -114,7 +117,9 @@ class Fence:
                 mutex = store.enter(self._deadline)
             with store.engine:
                 store.ask("begin")
-                verdict = verify(store.look(), self._grant_id, None, self._token)
+                view = store.look()
+                store.refuse_moved()
+                verdict = verify(view, self._grant_id, None, self._token)
                 store.ask("rollback")
             if not verdict:
                 from holdfast.core.sentences import raise_verdict

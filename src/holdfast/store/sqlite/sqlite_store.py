@@ -55,10 +55,12 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-HEAD = (
-    "select seq, at, token, (select min(stirs_at) from tickets)"
-    " from events order by seq desc limit 1"
+_REST = (
+    "(select min(stirs_at) from tickets),"
+    " (select name from notes where name >= 'ledger mov' and name < 'ledger mow')"
 )
+HEAD = f"select seq, at, token, {_REST} from events order by seq desc limit 1"
+HEAD_OF_EMPTY = f"select 0, 0, 0, {_REST}"
 HISTORY = (
     "select e.seq, type, version, at, data, ifnull(count, 0) from events e"
     " left join repeats r on r.seq = e.seq where e.seq > ? order by e.seq limit ?"
@@ -123,6 +125,8 @@ class SqliteStore:
         self._mark = os.urandom(MARK_BYTES)
         self._head_known: Head | None = None
         self._folder_seen: tuple[int, int] | None = None
+        #: What the ledger said about its own move, when its head was read last.
+        self.moved: str | None = None
         self._anchor: Anchor | None = None
         self._new_anchor: Anchor | None = None
         self._writes = 0
@@ -280,7 +284,8 @@ class SqliteStore:
         view.crowded = None
         if known is None:
             self._fresh.clear()
-            known = self.ask(HEAD).fetchone() or (0, 0, 0, None)
+            row = self.ask(HEAD).fetchone() or self.ask(HEAD_OF_EMPTY).fetchone()
+            known, self.moved = row[:4], row[4]
         view.head, last_at, view.last_token, grace_ends_at = known
         if view.last_token < self._token_floor:
             view.last_token = self._token_floor
@@ -299,6 +304,15 @@ class SqliteStore:
             view.has_tickets = True
             view.grace_over = now >= grace_ends_at
         return view
+
+    def refuse_moved(self) -> None:
+        """Raise if the ledger was moved to another store, as `look` has found."""
+        if self.moved is not None:
+            from holdfast.store.move_marks import gone, move_of
+
+            move = move_of(self.moved)
+            assert move is not None
+            raise gone(move, self.url)
 
     def _stored_anchor(self) -> Anchor | None:
         sql = "select boot, uptime, ledger, slept, asleep from anchor"
@@ -357,6 +371,8 @@ class SqliteStore:
             if known is not None and pread(self.gate.fd, MARK_BYTES, MARK_AT) != self._mark:
                 known = None  # another process has written since
             view = self.look(known)
+            if self.moved is not None:
+                self.refuse_moved()
             decision = decide(view)
             if self._new_anchor is not None:
                 self._anchor = self._new_anchor
@@ -481,12 +497,37 @@ class SqliteStore:
             self.ask("delete from lost where seq < ?", (before,))
             return gone
 
-        deadline = monotonic() + OPEN_SECONDS
-        mutex = self.enter(deadline)
-        try:
-            return self.transaction.run(write, self._forget, deadline)
-        finally:
-            self.leave(mutex)
+        return self.rewrite(write, monotonic() + OPEN_SECONDS)
+
+    def rewrite(self, write: Callable[[], T], deadline: float, *, even_moved: bool = False) -> T:
+        """Change the tables beside the rules, in one durable transaction. Every process that has
+        the ledger open reads its head again. `write` may be called more than once."""
+
+        def checked() -> T:
+            self.look()
+            if not even_moved:
+                self.refuse_moved()
+            pwrite(self.gate.fd, os.urandom(MARK_BYTES), MARK_AT)
+            return write()
+
+        while True:
+            mutex = self.enter(deadline)
+            try:
+                if self.still_there():
+                    with self.engine:
+                        self.ask("pragma synchronous = full")
+                        try:
+                            return self.transaction.run(checked, self._forget, deadline)
+                        finally:
+                            self._forget()
+                            self.ask("pragma synchronous = normal")
+            finally:
+                self.leave(mutex)
+            mutex = self.lock(deadline)
+            try:
+                self.reopen_if_gone(deadline)
+            finally:
+                mutex.release()
 
     def sweep(self) -> int:
         """Remove the addresses of dead waiters. Returns how many there were."""

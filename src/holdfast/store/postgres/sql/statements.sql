@@ -255,3 +255,48 @@ delete from waiters where until < clock_timestamp() - interval '1 day'
 
 -- name: forget_followers
 delete from followers where until < clock_timestamp() - interval '1 day'
+
+-- name: put_move
+update repositories set moved_to = %s where id = :repository
+
+-- name: has_note
+select 1 from notes where repository = :repository and name = %s
+
+-- name: add_mark
+insert into notes values (:repository, %s, 0) on conflict do nothing
+
+-- name: next_events
+select seq, at, token, type, version, data from events
+where repository = :repository and seq > %s order by seq limit %s
+
+-- name: next_repeats
+select once, seq, count, last_at from repeats
+where repository = :repository and once > %s order by once limit %s
+
+-- name: next_lost
+select id, seq from lost where repository = :repository and id > %s order by id limit %s
+
+-- name: next_notes
+select name, seq from notes
+where repository = :repository and name > %s and seq > 0 order by name limit %s
+
+-- name: copy_events
+copy events (repository, seq, at, token, type, version, data) from stdin
+
+-- name: copy_repeats
+copy repeats (repository, once, seq, count, last_at) from stdin
+
+-- name: copy_lost
+copy lost (repository, id, seq) from stdin
+
+-- name: copy_notes
+copy notes (repository, name, seq) from stdin
+
+-- name: clear
+delete from events where repository = :repository;
+delete from repeats where repository = :repository;
+delete from lost where repository = :repository;
+delete from notes where repository = :repository;
+delete from live where repository = :repository;
+delete from tickets where repository = :repository;
+delete from wants where repository = :repository
