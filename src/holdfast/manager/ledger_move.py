@@ -121,20 +121,19 @@ def copy(source: str, target: str) -> Copied:
 
 def _copy(old: Mover, new: Mover) -> Copied:
     source, target = old.store.url, new.store.url
-    move = old.move(deadline=_soon())
+    move, back = old.move(deadline=_soon()), new.move(deadline=_soon())
+    if back is not None and back.to == source and not back.is_over:
+        if old.call_off(back.id, deadline=_soon()):
+            new.mark(back, None, deadline=_soon())
+            return Copied(UNDONE, source, target)
+        back = new.mark(back, back.completed(), deadline=_soon())
     if move is not None and new.has_copied(move.id, deadline=_soon()):
         old.mark(move, move.completed(), deadline=_soon())
         return Copied(ALREADY if move.is_over else COPIED, source, target)
-    back = new.move(deadline=_soon())
     if back is not None:
         if back.to != source:
             raise move_marks.gone(back, target)
-        if not back.is_over:
-            if old.call_off(back.id, deadline=_soon()):
-                new.mark(back, None, deadline=_soon())
-                return Copied(UNDONE, source, target)
-            back = new.mark(back, back.completed(), deadline=_soon())
-        elif not old.has_copied(back.id, deadline=_soon()):
+        if not old.has_copied(back.id, deadline=_soon()):
             raise move_marks.no_descendant(source, target)
     if move is None:
         head = new.head(deadline=_soon())
