@@ -1,4 +1,4 @@
-"""The examples in the help of spec, proof and tree commands, run in an order in which they work."""
+"""The examples in the help of store, spec, proof and tree commands, run in an order in which they work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from helpers_cli import COMMAND
 from helpers_jvs import Jvs
 from helpers_trees import told
-from holdfast.cli import main
+from holdfast.cli import main, store_commands
 from holdfast.cli.commands import FAMILIES
 from holdfast.cli.locking import status
 
@@ -48,6 +48,23 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         assert code == 0, line
 
     return run
+
+
+def test_the_examples_of_store_work(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_commands, "person_in", lambda *_, **__: None)
+    examples = _examples("store")
+    assert sorted(examples) == ["check", "copy"]
+    folder = tmp_path / "repository"
+    (folder / ".git").mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    run("holdfast lock x", folder)
+    run("holdfast unlock x", folder)
+    for name in ("check", "copy"):
+        for line in examples[name]:
+            run(line, folder)
+    run("holdfast lock x", folder)
 
 
 def test_the_examples_of_spec_work(tmp_path: Path, run: Run) -> None:

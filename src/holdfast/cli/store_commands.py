@@ -57,6 +57,10 @@ def _tell(done: Copied) -> None:
     if is_server(done.target):
         talk("  every clone has to name it now: store in holdfast.toml, or")
         talk(f"  export HOLDFAST_STORE={quoted([done.target])}")
+    elif is_server(done.source):
+        talk(
+            "  it is used where no server is named: see HOLDFAST_STORE, and store in holdfast.toml"
+        )
     talk(f"  undo it: holdfast store copy {quoted([done.target, done.source])}")
 
 

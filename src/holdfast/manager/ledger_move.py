@@ -28,7 +28,7 @@ from holdfast.manager.files.paths import LEDGER_FOLDER, Tree
 from holdfast.manager.files.unfinished_edits import dead_in
 from holdfast.manager.ids import new_id
 from holdfast.manager.ledger import DEADLINE_SECONDS
-from holdfast.manager.ledger_location import complete, is_url, root_of
+from holdfast.manager.ledger_location import SERVER_FILE, complete, is_url, root_of
 from holdfast.manager.manager import LockManager
 from holdfast.store import has_ledger, move_marks, mover, open_store
 from holdfast.store.move_marks import Move
@@ -116,7 +116,9 @@ def copy(source: str, target: str) -> Copied:
             with old.store.view(deadline=_soon()) as view:
                 _refuse_in_use(view, old.store.url)
         with _Opened(target) as new:
-            return _copy(old, new)
+            done = _copy(old, new)
+    _forget_server(done.target)
+    return done
 
 
 def _copy(old: Mover, new: Mover) -> Copied:
@@ -151,6 +153,16 @@ def _copy(old: Mover, new: Mover) -> Copied:
     counted = _take(old, new, move, back)
     old.mark(move, move.completed(), deadline=_soon())
     return Copied(COPIED, source, target, events=counted, ahead=_ahead(new))
+
+
+def _forget_server(url: str) -> None:
+    """A clone whose ledger has come back does not know any more that it is on a server."""
+    folder = os.path.dirname(url.removeprefix("sqlite://"))
+    if os.path.basename(folder) == LEDGER_FOLDER:
+        try:
+            os.unlink(f"{os.path.dirname(folder)}/{SERVER_FILE}")
+        except FileNotFoundError:
+            pass
 
 
 def _take(old: Mover, new: Mover, move: Move, back: Move | None) -> int:

@@ -67,9 +67,25 @@ def is_passing(error: Error) -> bool:
 
 
 def cannot_connect(error: Error, url: str) -> StoreError:
-    """The error for a connection that could not be made."""
-    place = without_password(url)
-    return _refused(error, place) or away(place, one_line(error))
+    """The error for a connection that could not be made, or not be used for a ledger."""
+    place, said = without_password(url), one_line(error)
+    if error.sqlstate is not None and error.sqlstate not in PASSING:
+        return of_statement(error, url)
+    if _is_full(error):
+        return ServerAwayError(
+            f"{place}: the server has no session left: {said}",
+            hint="raise max_connections or the limit of the role, or end processes that wait",
+            path=place,
+        )
+    return _refused(error, place) or away(place, said)
+
+
+def _is_full(error: Error) -> bool:
+    text = str(error).lower()
+    return any(words in text for words in _FULL)
+
+
+_FULL = ("too many connections", "too many clients", "remaining connection slots")
 
 
 def away(place: str, why: str) -> ServerAwayError:
@@ -92,7 +108,11 @@ _POOLER = (
 
 def _refused(error: Error, place: str) -> StoreError | None:
     """The error if the server, or the driver, refused the connection for a reason that stays."""
+    if _is_full(error):
+        return None
     text, said = str(error).lower(), one_line(error)
+    if said.startswith("connection to server"):
+        said = said.partition(" failed: ")[2] or said
     for words, message, hint in _REASONS:
         if any(word in text for word in words):
             return StoreError(message.format(place=place, said=said), hint=hint, path=place)
@@ -102,9 +122,19 @@ def _refused(error: Error, place: str) -> StoreError | None:
 _REASONS = (
     (("pooling mode",), *_POOLER),
     (
-        ("password authentication failed", "no password supplied", "sasl authentication failed"),
-        "{place}: the server refused the password: {said}",
-        "set the right one in PGPASSWORD, in the file of PGPASSFILE, or in HOLDFAST_STORE",
+        ("no password supplied",),
+        "{place}: the server asks for a password, and none was given",
+        "set it in PGPASSWORD, in the file of PGPASSFILE, or in HOLDFAST_STORE",
+    ),
+    (
+        ("password authentication failed", "sasl authentication failed"),
+        "{place}: the server refused the user or the password: {said}",
+        "correct the user in the URL, or the password in PGPASSWORD, PGPASSFILE or HOLDFAST_STORE",
+    ),
+    (
+        ("permission denied for database",),
+        "{place}: the user may not use this database: {said}",
+        "let the owner of the database run: grant connect on database … to …",
     ),
     (
         ("pg_hba.conf", "authentication failed", "is not permitted to log in"),
@@ -134,8 +164,9 @@ _REASONS = (
         "create the role, or correct the user in the URL",
     ),
     (
-        ("invalid connection option", "invalid integer value", "invalid uri", "invalid port",
-         "invalid sslmode", "invalid channel_binding"),
+        ("unrecognized configuration parameter", "invalid connection option",
+         "invalid integer value", "invalid uri", "invalid port", "invalid sslmode",
+         "invalid channel_binding"),
         "{place}: an option of the URL is wrong: {said}",
         "correct the URL: postgresql://user@host:5432/database",
     ),
@@ -152,10 +183,18 @@ def of_statement(error: Error, url: str) -> StoreError:
             path=place,
         )
     # A standby refuses already to read who waits: it has no unlogged tables.
-    if code in ("25006", "42501") or "during recovery" in said:
+    if code == "25006" or "during recovery" in said:
         return StoreReadonlyError(
             f"{place} cannot be written: {said}",
-            hint="is it a standby, or does the role lack rights on the schema holdfast?",
+            hint="name the primary server, not a standby; with several hosts in the URL add "
+            "?target_session_attrs=read-write",
+            path=place,
+        )
+    if code == "42501":
+        return StoreReadonlyError(
+            f"{place}: the role lacks rights: {said}",
+            hint="let the owner of the schema run: grant usage on schema holdfast to …; "
+            "grant all on all tables in schema holdfast to …",
             path=place,
         )
     if code in ("53100", "53200"):

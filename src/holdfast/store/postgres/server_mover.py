@@ -86,7 +86,7 @@ class ServerMover:
 
     def head(self, *, deadline: float) -> int:
         """The number of the last event."""
-        return self._read(lambda session, row: int(row[1]), deadline)
+        return self._read(lambda session, row: int(row[0]), deadline)
 
     def has_copied(self, id: str, *, deadline: float) -> bool:
         """Whether the move with this id has filled this ledger."""
@@ -107,8 +107,8 @@ class ServerMover:
             if over is None or move != over:
                 if move is not None:
                     raise move_marks.gone(move, here)
-                if row[1]:
-                    raise move_marks.not_empty(here, row[1])
+                if row[0]:
+                    raise move_marks.not_empty(here, row[0])
             self._fill(session, pages)
             statements = session.statements
             return True, [
@@ -180,7 +180,7 @@ class ServerMover:
             try:
                 result, writes = change(session, row)
                 if writes:
-                    session.commit(writes, row[0])
+                    session.commit(writes)
                     store.forget()
                 else:
                     session.roll_back()
