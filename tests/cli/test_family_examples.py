@@ -1,4 +1,4 @@
-"""The examples in the help of store, spec, proof and tree commands, run in an order in which they work."""
+"""The examples in the help of store, spec, proof and tree commands, in an order that works."""
 
 from __future__ import annotations
 

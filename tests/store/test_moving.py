@@ -32,7 +32,8 @@ from holdfast.manager import ledger_move, transactions
 from holdfast.manager.ledger_move import ALREADY, COPIED
 from holdfast.manager.manager import LockManager
 from holdfast.manager.owners.liveness import witness_of
-from holdfast.store import has_ledger, move_marks, mover, open_store
+from holdfast.store import move_marks, open_store
+from holdfast.store.by_kind import has_ledger, mover
 from holdfast.store.move_marks import Move
 from holdfast.store.sqlite.schema import MOVED, VERSION
 

@@ -30,7 +30,8 @@ from holdfast.manager.ids import new_id
 from holdfast.manager.ledger import DEADLINE_SECONDS
 from holdfast.manager.ledger_location import SERVER_FILE, complete, is_url, root_of
 from holdfast.manager.manager import LockManager
-from holdfast.store import has_ledger, move_marks, mover, open_store
+from holdfast.store import move_marks, open_store
+from holdfast.store.by_kind import has_ledger, mover
 from holdfast.store.move_marks import Move
 from holdfast.store.store_url import is_server, without_password
 

@@ -8,7 +8,8 @@ from holdfast.manager.clock import SystemClock
 from holdfast.manager.files.unfinished_edits import dead_in
 from holdfast.manager.ledger import DEADLINE_SECONDS
 from holdfast.manager.ledger_location import root_of
-from holdfast.store import checked, open_store
+from holdfast.store import open_store
+from holdfast.store.by_kind import checked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

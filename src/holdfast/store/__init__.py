@@ -3,6 +3,7 @@
     contract          what every store promises
     memory            one table and one mutex, for one process
     sqlite            the embedded default, for any number of processes on one machine
+    by_kind           what else depends on where a ledger is: its check, and its move
     postgres          a PostgreSQL server, for any number of hosts
     check_finding     what a check of a store has found
     move_marks        what a ledger says about its move to another store
@@ -20,11 +21,8 @@ from holdfast.core.root_errors import BadKeyError, StoreError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from holdfast.core.ledger_time import Clock
-    from holdfast.store.check_finding import Finding
-    from holdfast.store.contract import IsDead, Mover, Store
+    from holdfast.store.contract import IsDead, Store
 
 #: Modules that are imported on first use and that a forked child may need. If a thread of the
 #: parent were importing one of them at the moment of the fork, the child would wait for that import
@@ -64,60 +62,15 @@ def open_store(url: str, *, clock: Clock, is_dead: IsDead, end: float = float("i
     )
 
 
-def has_ledger(url: str, *, end: float) -> bool:
-    """Whether a store on disk or on a server has a ledger. Creates nothing."""
-    if not is_server(url):
-        from os.path import isfile
-
-        return isfile(url.removeprefix("sqlite://"))
-    _need_driver()
-    from holdfast.store.postgres.server_check import has_repository
-
-    return has_repository(url, end=end)
-
-
-def checked(url: str, opened: Callable[[], Store], *, end: float) -> Iterator[Finding]:
-    """What a check of a store on disk or on a server finds. Creates nothing: `opened`, which opens
-    the store, is called only where there is one."""
-    if is_server(url):
-        _need_driver()
-        from holdfast.store.postgres import server_check
-
-        return server_check.check(url, end=end)
-    from holdfast.store.sqlite import file_check
-
-    return file_check.check(url.removeprefix("sqlite://"), opened)
-
-
-def mover(store: Store) -> Mover:
-    """The same store, to move its ledger. Raises BadKeyError for a ledger in memory."""
-    if store.url.startswith("sqlite:"):
-        from holdfast.store.sqlite.sqlite_mover import SqliteMover
-        from holdfast.store.sqlite.sqlite_store import SqliteStore
-
-        assert isinstance(store, SqliteStore)
-        return SqliteMover(store)
-    if is_server(store.url):
-        from holdfast.store.postgres.server_mover import ServerMover
-        from holdfast.store.postgres.server_store import PostgresStore
-
-        assert isinstance(store, PostgresStore)
-        return ServerMover(store)
-    raise BadKeyError(
-        "a ledger in memory ends with its process, so it cannot be moved",
-        hint="name a ledger on disk or on a server",
-        url=store.url,
-    )
-
-
 def _open_on_server(url: str, is_dead: IsDead, end: float) -> Store:
-    _need_driver()
+    need_driver()
     from holdfast.store.postgres.server_store import PostgresStore
 
     return PostgresStore(url, is_dead=is_dead, end=end)
 
 
-def _need_driver() -> None:
+def need_driver() -> None:
+    """Raise if the package for servers is missing."""
     try:
         _find_packages()
         import holdfast.store.postgres.server_session  # noqa: F401

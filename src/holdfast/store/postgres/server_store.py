@@ -371,7 +371,7 @@ class PostgresStore:
         """
         while first is not None:
             try:
-                self._begun(deadline, INSIDE_SECONDS)
+                self.begun(deadline, INSIDE_SECONDS)
                 found = self._ask("event", (first[0],))
             except (SessionLostError, StoreBusyError) as error:
                 if isinstance(error, StoreBusyError) or monotonic() >= deadline:
@@ -496,7 +496,7 @@ class PostgresStore:
         deadline = monotonic() + OPEN_SECONDS
         mutex = self.lock(deadline)
         try:
-            session = self._begun(deadline, INSIDE_SECONDS)[0]
+            session = self.begun(deadline, INSIDE_SECONDS)[0]
             try:
                 gone = session.write([(session.statements["trim_events"], (before,))])
                 rest = [
