@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -23,10 +25,15 @@ from helpers_moving import (
     places,
     told,
 )
+from helpers_postgres import own_server
 from holdfast.core.errors import StoreError
 from holdfast.manager import ledger_move
 from holdfast.manager.ledger_move import COPIED, UNDONE
 from holdfast.manager.manager import LockManager
+from holdfast.store.sqlite.sqlite_mover import SqliteMover
+
+if TYPE_CHECKING:
+    from holdfast.store.contract import Page
 
 pytest.importorskip("psycopg", reason="needs psycopg: pip install 'holdfast[postgres]'")
 
@@ -161,3 +168,35 @@ def test_no_decision_is_lost_that_was_made_while_a_ledger_moves(place: Place) ->
         ledger_move.copy(source, target)
     acquired = [event.data["id"] for event in history(target) if event.type == "lock_acquired"]
     assert set(made) <= set(acquired)
+
+
+def test_a_server_that_is_killed_in_the_middle_of_a_copy_is_filled_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with own_server() as server:
+        source, target = f"sqlite://{tmp_path}/ledger.db", server.url("app")
+        eventful(source)
+        add_events(source, 12_000)
+        events = history(source)
+        pages = SqliteMover.pages
+
+        def cut(self: SqliteMover) -> Iterator[Page]:
+            for number, page in enumerate(pages(self)):
+                if number == 2:
+                    server.kill()
+                yield page
+
+        with monkeypatch.context() as patch:
+            patch.setattr(SqliteMover, "pages", cut)
+            patch.setattr(ledger_move, "DEADLINE_SECONDS", 1.0)
+            with pytest.raises(StoreError) as error:
+                ledger_move.copy(source, target)
+        assert "nothing can be used until the copy is complete: holdfast store copy" in str(
+            error.value.hint
+        )
+        assert server.password not in error.value.message + error.value.hint
+        assert not is_usable(source)
+        server.start()
+        assert not is_usable(target)
+        assert ledger_move.copy(source, target).events == len(events)
+        assert history(target) == events

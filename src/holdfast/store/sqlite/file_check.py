@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from shutil import disk_usage
 from statistics import median
 from time import monotonic, perf_counter
 
@@ -81,8 +82,7 @@ def _rights(path: str, folder: str) -> Finding:
 
 def _place(folder: str) -> Finding:
     kind = file_system(folder)
-    room = os.statvfs(folder)
-    free = room.f_bavail * room.f_frsize
+    free = disk_usage(folder).free
     said = f"{kind or 'unknown'}, {free / 1e9:.3g} GB free"
     if kind in NETWORK_FILE_SYSTEMS:
         return Finding(

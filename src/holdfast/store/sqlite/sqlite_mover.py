@@ -161,6 +161,8 @@ def _shortened(row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _sync_folder(folder: str) -> None:
     """Make a new file's name in its folder durable."""
+    if os.name == "nt":  # which has no such call, and needs none
+        return
     number = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(number)
