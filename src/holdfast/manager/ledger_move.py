@@ -268,7 +268,7 @@ class _Opened:
     """An open store, as long as it is needed."""
 
     def __init__(self, url: str) -> None:
-        dead = dead_in(_tree(url).root)
+        dead = dead_in(_tree(url).root, is_shared=is_server(url))
         self._store = open_store(url, clock=SystemClock(), is_dead=dead, end=_soon())
 
     def __enter__(self) -> Mover:
@@ -279,7 +279,7 @@ class _Opened:
 
 
 def _tree(url: str) -> Tree:
-    return Tree(root_of(url, ""))
+    return Tree(root_of(url, ""), is_shared=is_server(url))
 
 
 def _soon() -> float:
