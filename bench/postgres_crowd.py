@@ -48,6 +48,7 @@ class Crowd:
         self._size = size
         self._seats = [Seat() for _ in range(size)]
         self._repeated: list[float] = []
+        self._shares: dict[str, list[float]] = {ONE_LEDGER: [], SERIALIZABLE: []}
         one, each = f"{database.url}#one-{size}", f"{database.url}#each-{size}"
         openings: dict[str, Callable[[int], tuple[object, ...]]] = {
             ONE_LEDGER: lambda n: (postgres_locks.open_ours, folder, one),
@@ -79,6 +80,9 @@ class Crowd:
         for seat in self._seats:
             seat.begin(postgres_locks.cycles_together, name, start_at, seconds)
         answers = self._answers()
+        if name in self._shares:
+            rates = [count / spent for count, spent in answers]
+            self._shares[name].append(min(rates) / max(rates))
         if name == SERIALIZABLE:
             decisions = DECISIONS * sum(count for count, _spent in answers)
             self._repeated.append((self._repeats() - before) / decisions)
@@ -113,6 +117,11 @@ class Crowd:
         return [
             compare(
                 f"decisions of {crowd} on one ledger", "/s", decisions, ONE_LEDGER, SERIALIZABLE
+            ),
+            Row(
+                f"poorest / richest of {crowd} on one ledger", "",
+                statistics.median(self._shares[ONE_LEDGER]), SERIALIZABLE,
+                statistics.median(self._shares[SERIALIZABLE]), samples=self._shares,
             ),
             Row(
                 f"repeats of a decision of {crowd}", "", None, SERIALIZABLE,
