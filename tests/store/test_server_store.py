@@ -291,11 +291,16 @@ def test_the_servers_clock_is_the_clock_of_the_ledger(
 
 
 def test_a_process_that_waits_has_one_more_connection_however_many_wait(
-    store: PostgresStore, postgres_server: Server, url: str
+    postgres_server: Server,
 ) -> None:
-    manager = manager_of(store)
+    database = postgres_server.make_database(f"waiting_{secrets.token_hex(4)}")
+    with closing(opened(postgres_server.url(a_name(), database=database))) as store:
+        let_ten_wait(manager_of(store), postgres_server, database)
+
+
+def let_ten_wait(manager: LockManager, server: Server, database: str) -> None:
     held = manager.acquire(holder="first", write_paths=["x"])
-    before = len(postgres_server.backends())
+    assert len(server.backends(database)) == 1
     got: list[str] = []
 
     def wait(number: int) -> None:
@@ -307,7 +312,7 @@ def test_a_process_that_waits_has_one_more_connection_however_many_wait(
     for thread in threads:
         thread.start()
     until(lambda: len(manager.queue()) == 10, "all of them wait")
-    assert len(postgres_server.backends()) <= before + 1
+    assert len(server.backends(database)) == 2
     manager.release(held.id)
     for thread in threads:
         thread.join(SOON)

@@ -176,6 +176,8 @@ _REASONS = (
 def of_statement(error: Error, url: str) -> StoreError:
     """The error for a statement that the server refused."""
     place, code, said = without_password(url), error.sqlstate or "", one_line(error)
+    if "pooling mode" in said:
+        return wrong_pooler(place)
     if code == "55P03":
         return StoreBusyError(
             f"another process is deciding, and holds the ledger {place}",

@@ -8,6 +8,7 @@ lost, the next session looks for what it would have written.
 from __future__ import annotations
 
 import os
+from logging import NullHandler, getLogger
 from time import monotonic
 
 import psycopg
@@ -44,6 +45,10 @@ _DEFAULTS = {
     "application_name": "holdfast", "client_encoding": "utf8", "keepalives_idle": "10",
     "keepalives_interval": "5", "keepalives_count": "3",
 }  # fmt: skip
+
+
+# Each of these is raised here as an error; without a handler they would be printed as well.
+getLogger("psycopg").addHandler(NullHandler())
 
 
 class SessionLostError(Exception):
@@ -263,7 +268,7 @@ class ServerSession:
         """The error to raise for psycopg's. A lost connection is closed on our side, too."""
         if "pooling mode" in str(error):
             self.connection.close()
-            return server_errors.wrong_pooler(without_password(self.url))
+            return server_errors.of_statement(error, self.url)
         if self.is_lost or self.connection.broken or (error.sqlstate or "")[:2] in ("57", "08"):
             self.connection.close()
             return SessionLostError(server_errors.one_line(error), in_commit=in_commit)
