@@ -2,6 +2,7 @@
 
 -- name: connect
 set search_path = holdfast;
+set default_transaction_isolation = 'read committed';
 set enable_seqscan = off;
 set jit = off;
 set lock_timeout = :wait;
