@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from helpers_postgres import Server, own_server
-from helpers_processes import LINUX_ONLY, until
+from helpers_processes import LINUX_ONLY, Crowd, until
 from holdfast import LockGrant, LockManager, StoreError
 from holdfast.store.postgres import server_session
 from holdfast.store.postgres.server_session import ServerSession
@@ -163,3 +163,36 @@ def test_a_waiter_goes_on_when_the_server_was_away_for_longer_than_one_call_may_
         other.release(grant.id)
         waiter.join(30)
         assert [token > grant.token for token in got if isinstance(token, int)] == [True]
+
+
+QUIET = """
+from holdfast import LockManager
+from holdfast.store.postgres.server_session import ServerSession
+
+commit = ServerSession.commit
+
+
+def slow(session, writes):
+    say("commits")
+    go()
+    commit(session, writes)
+
+
+ServerSession.commit = slow
+with LockManager.open(store=sys.argv[1]) as manager:
+    say("got", manager.try_acquire(holder="ann", write_paths=["x"]) is not None)
+"""
+
+
+def test_a_connection_that_is_lost_in_a_commit_puts_no_words_of_the_driver_on_the_screen(
+    crowd: Crowd, server: Server
+) -> None:
+    child = crowd.start(QUIET, server.url("quiet"))
+    child.wait_for("commits")
+    server.cut_all()
+    child.tell()
+    child.wait_for("commits", 2)
+    child.tell()
+    assert child.wait_for("got") == ["True"]
+    child.done()
+    assert child.trouble.read_text() == ""
