@@ -33,6 +33,11 @@ HABITS = (
     "daemonises", "daemonises", "threads", "is_signalled",
 )  # fmt: skip
 STEADY = 2
+#: With faketime, Python's own way to sleep is an error of the system. This one is not.
+SLEEPS = """
+import select, time
+time.sleep = lambda seconds: select.select([], [], [], seconds) and None
+"""
 #: What can happen to a program.
 HAPPENS = ("walked", "opened", "forked", "daemonised", "stopped", "killed")
 
@@ -216,7 +221,10 @@ class ServerFight(ProcessFight):
         offset = ("", "+10m", "-10m")[number % 3]
         if not self._wrong_clocks or not offset:
             return []
-        return ["env", "DONT_FAKE_MONOTONIC=1", "faketime", "-f", offset]
+        started = self.root / "sitecustomize.py"
+        started.write_text(SLEEPS)
+        words = [f"PYTHONPATH={started.parent}", "DONT_FAKE_MONOTONIC=1", "faketime", "-f", offset]
+        return ["env", *words]
 
     def _disturb(self, habits: tuple[str, ...]) -> None:
         now = time.monotonic()

@@ -7,11 +7,14 @@ Each is a function that breaks this process during its `with` block. The bugs of
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
 from holdfast import LockManager
+from holdfast.core.rules import verify
+from holdfast.core.sentences import raise_verdict
 from holdfast.manager import fork_check
 from holdfast.store.file_descriptors import identity
 from holdfast.store.sqlite import lock_bytes
@@ -47,9 +50,63 @@ def blind_to_forks() -> AbstractContextManager[None]:
     return patched([(fork_check, "refuse_in_child", lambda of_caller: None)])
 
 
+# Of the store on a server. Its modules are imported where there is one.
+
+
+def commits_without_waiting_for_the_disk() -> AbstractContextManager[None]:
+    """A commit is answered before it is durable."""
+    from holdfast.store.postgres import statements
+
+    text = statements.ALL["connect"]
+    quick = text.replace("'on', false)", "'off', false)").replace("= 'off';", "= 'on';")
+    assert quick.count("'off'") == text.count("'on'") == 1
+    return patched([(statements, "ALL", {**statements.ALL, "connect": quick})])
+
+
+def takes_every_lost_commit_for_done() -> AbstractContextManager[None]:
+    """If the answer to a commit is lost, the decision counts as committed."""
+    from holdfast.store.postgres.server_store import PostgresStore
+
+    return patched([(PostgresStore, "_was_committed", lambda self, first, deadline: True)])
+
+
+def fences_without_a_lock() -> AbstractContextManager[None]:
+    """A fenced section does not keep the others from deciding."""
+    from holdfast.store.postgres.server_sections import ServerFence
+    from holdfast.store.postgres.server_store import PostgresStore
+
+    def begin(self: ServerFence, store: PostgresStore) -> None:
+        raise_verdict(
+            verify(store.begin_reading(self._deadline), self._grant_id, None, self._token)
+        )
+
+    return patched([(ServerFence, "_begin", begin)])
+
+
+def believes_the_clock_of_its_host() -> AbstractContextManager[None]:
+    """The time of the ledger is that of whichever host decides."""
+    from holdfast.store.postgres.server_store import PostgresStore
+
+    def set_time(self: PostgresStore, view: Any, last_at: int, server_now: int) -> None:
+        self._new_anchor = None
+        view.wall = view.now = time.time_ns() // 1000
+        view.slept = 0
+
+    return patched([(PostgresStore, "_set_time", set_time)])
+
+
+SERVER_BUGS: dict[str, Callable[[], AbstractContextManager[None]]] = {
+    bug.__name__: bug
+    for bug in (
+        commits_without_waiting_for_the_disk, takes_every_lost_commit_for_done,
+        fences_without_a_lock, believes_the_clock_of_its_host,
+    )
+}  # fmt: skip
+
 BUGS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "droppable_locks": droppable_locks,
     "answer_before_commit": answer_before_commit,
     "blind_to_forks": blind_to_forks,
     **{name: mutant.applied for name, mutant in MUTANTS.items()},
+    **SERVER_BUGS,
 }
