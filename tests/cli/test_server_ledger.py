@@ -102,6 +102,12 @@ def test_a_lock_outside_of_a_repository_begins_a_tree_there(clones: Clones, tmp_
     assert clones.hold(outside, "status", "--json", env=env).json["grants"]
 
 
+def test_git_ignores_what_a_clone_keeps_also_in_a_folder_that_was_there(clones: Clones) -> None:
+    (clones.here / ".holdfast").mkdir()  # made by a person, for a tree of its own
+    clones.hold(clones.here, "status")
+    assert clones.git(clones.here, "status", "--porcelain") == ""
+
+
 def test_a_clone_that_lost_its_variable_is_refused_by_each_command(clones: Clones) -> None:
     clones.hold(clones.here, "status")
     for words in (["status"], ["lock", "app/x.rb"], ["check", "app/x.rb"], ["log"], []):

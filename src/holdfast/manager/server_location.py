@@ -246,10 +246,9 @@ def _keep(root: str, new: Kept) -> None:
     if new.commit:
         facts["commit"] = new.commit
     try:
-        if not os.path.isdir(folder):
-            from holdfast.store.sqlite.schema import make_folder
+        from holdfast.store.sqlite.schema import make_folder
 
-            make_folder(folder)
+        make_folder(folder)
         text = f"{codec.dumps(facts)}\n".encode("utf-8", "surrogatepass")
         replace_file(f"{root}/{SERVER_FILE}", text, durable=True)
     except OSError as error:
