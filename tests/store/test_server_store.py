@@ -319,10 +319,10 @@ def let_ten_wait(manager: LockManager, server: Server, database: str) -> None:
     assert len(set(got)) == 10
 
 
-def test_a_waiter_whose_connection_was_cut_is_still_served(
-    store: PostgresStore, postgres_server: Server, url: str
-) -> None:
-    with closing(opened(url)) as other:
+def test_a_waiter_whose_connection_was_cut_is_still_served(postgres_server: Server) -> None:
+    database = postgres_server.make_database(f"cut_{secrets.token_hex(4)}")
+    url = postgres_server.url(a_name(), database=database)
+    with closing(opened(url)) as store, closing(opened(url)) as other:
         held = manager_of(other).acquire(holder="first", write_paths=["x"])
         got: list[str] = []
         manager = manager_of(store)
@@ -333,7 +333,7 @@ def test_a_waiter_whose_connection_was_cut_is_still_served(
         )
         thread.start()
         until(lambda: bool(manager_of(other).queue()), "it waits")
-        postgres_server.cut_all()
+        postgres_server.cut_all(database)
         manager_of(other).release(held.id)
         thread.join(SOON)
         assert len(got) == 1
