@@ -272,6 +272,28 @@ def test_repositories_in_one_database_know_nothing_of_each_other(postgres_server
         assert monotonic() - begin < 5
 
 
+def test_a_restored_backup_is_read_as_it_is_by_a_process_that_stayed_connected(
+    store: PostgresStore, postgres_server: Server
+) -> None:
+    """Its events have the numbers of others that the process has read before."""
+    with closing(opened(postgres_server.url(a_name()))) as other:
+        mine = manager_of(store).acquire(holder="ann", write_paths=["x"])
+        assert [held.id for held in manager_of(store).active_grants()] == [mine.id]
+        theirs = manager_of(other).acquire(holder="bob", write_paths=["y"])
+        for table in ("events", "live"):
+            postgres_server.run(
+                f"delete from holdfast.{table} where repository = %s",
+                session_of(store).repository, database="holdfast",
+            )  # fmt: skip
+            postgres_server.run(
+                f"update holdfast.{table} set repository = %s where repository = %s",
+                session_of(store).repository, session_of(other).repository, database="holdfast",
+            )  # fmt: skip
+        held = manager_of(store).active_grants()
+        assert [(one.id, one.owner.id) for one in held] == [(theirs.id, "bob")]
+        assert not manager_of(store).verify(mine.id, "x", token=mine.token)
+
+
 # Time
 
 

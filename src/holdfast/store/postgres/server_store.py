@@ -83,9 +83,10 @@ class PostgresStore:
         self.session: ServerSession | None = None
         self._listener: Listener | None = None
         self._anchor: Anchor | None = None
-        self._head = -1
+        #: The number and the time of the last event, if no other process has added one since.
+        self._head = (-1, 0)
         self._hinted = 0.0
-        self._bodies: dict[int, Grant] = {}
+        self._bodies: dict[str, Grant] = {}
         self._fresh: dict[str, Grant] = {}
         self._view = ServerView(
             self._ask, self._held, self.url, self._bodies, self._fresh, is_dead, self.lease
@@ -131,7 +132,7 @@ class PostgresStore:
 
     def forget(self) -> None:
         """Drop the caches: what they have may never have been committed."""
-        self._head = -1
+        self._head = (-1, 0)
         self._anchor = None
         self._bodies.clear()
         self._fresh.clear()
@@ -269,7 +270,7 @@ class PostgresStore:
         view = self._view
         view.begin()
         view.head, last_at, view.last_token, grace_ends_at, server_now, *_ = row
-        if view.head != self._head:
+        if (view.head, last_at) != self._head:
             self._fresh.clear()  # another process has decided since
         self._set_time(view, last_at, server_now)
         view.has_tickets = grace_ends_at is not None
@@ -359,8 +360,13 @@ class PostgresStore:
                 raise
             if self._new_anchor is not None:
                 self._anchor = self._new_anchor
-            self._head = view.head + len(decision.events) if _counts(decision.events) else -1
+            self._head = self._head_after(view, decision.events)
             return decision.outcome
+
+    def _head_after(self, view: ServerView, history: tuple[Event, ...]) -> tuple[int, int]:
+        if not history or any(event.once for event in history):  # which may have got no number
+            return (-1, 0)
+        return history[-1].seq, history[-1].at
 
     def _was_committed(self, first: Row | None, deadline: float) -> bool:
         """Whether a decision whose answer was lost is in the ledger, by the first event that it
@@ -524,8 +530,3 @@ class PostgresStore:
         finally:
             if mutex is self.mutex:
                 mutex.release()
-
-
-def _counts(history: tuple[Event, ...]) -> bool:
-    """Whether each of these events got a number of its own."""
-    return not any(event.once for event in history)

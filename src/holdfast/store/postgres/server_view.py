@@ -13,13 +13,16 @@ from holdfast.store.records import build_or_fail, remember, without_resources
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import Any
+    from typing import Any, TypeVar
 
     from holdfast.core.model import Ending, Event, Grant, Ticket
     from holdfast.store.contract import IsDead
 
+    T = TypeVar("T")
     Ask = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
     Ranges = list[tuple[str, str]]
+    #: A ticket: rank, event, end of patience, whether reserved, id.
+    Wanted = tuple[int, int, int, bool, str]
     Held = Callable[[list[str], Ranges, int], list[tuple[Any, ...]]]
 
 #: How many rows are read at first, and in later pages of a long result.
@@ -46,20 +49,20 @@ class ServerView:
         ask: Ask,
         held: Held,
         place: str,
-        bodies: dict[int, Grant],
+        bodies: dict[str, Grant],
         fresh: dict[str, Grant],
         is_dead: IsDead,
         lease: int | None,
     ) -> None:
-        """`bodies` are grants as they began, by event; `fresh` are grants as they are now."""
+        """`bodies` are grants as they began; `fresh` are grants as they are now."""
         self._ask = ask
         self._held = held
         self._place = place
         self._bodies = bodies
         self._fresh = fresh
-        self._tickets: dict[int, Ticket] = {}
+        self._tickets: dict[str, Ticket] = {}
         #: The queries of this transaction for tickets, by identity, and their results.
-        self._wanted: dict[int, tuple[object, object, list[tuple[int, int, int, bool]]]] = {}
+        self._wanted: dict[int, tuple[object, object, list[Wanted]]] = {}
         self.dead = is_dead
         self.lease = lease
         self.now = self.slept = self.wall = self.head = self.last_token = 0
@@ -92,21 +95,26 @@ class ServerView:
         return self._built(lost[0], ending) if lost else None
 
     def _grants(self, rows: list[tuple[Any, ...]]) -> list[Grant]:
-        """The grants of rows (event, end, end of rest, sleep), in their order."""
-        bodies: dict[int, Grant] = {}
-        for seq, *_ in rows:
-            if (known := self._bodies.get(seq)) is not None:
-                bodies[seq] = known
-        missing = [row[0] for row in rows if row[0] not in bodies]
-        if missing:
-            found = {row[0]: row for row in self._ask("some_events", (missing,))}
-            for seq in missing:
-                bodies[seq] = self._built(found.get(seq), codec.grant_of)
-                remember(self._bodies, seq, bodies[seq])
+        """The grants of rows (id, event, end, end of rest, sleep), in their order."""
+        bodies = self._bodies_of(self._bodies, [(row[0], row[1]) for row in rows], codec.grant_of)
         return [
-            bodies[seq].extended(expires_at=expires_at, idle_at=idle_at, slept=slept)
-            for seq, expires_at, idle_at, slept in rows
+            body.extended(expires_at=expires_at, idle_at=idle_at, slept=slept)
+            for body, (_, _, expires_at, idle_at, slept) in zip(bodies, rows, strict=True)
         ]
+
+    def _bodies_of(
+        self, cache: dict[str, T], wanted: list[tuple[str, int]], build: Callable[[Event], T]
+    ) -> list[T]:
+        """Grants or tickets as they began. The cache is by id and not by the number of the event,
+        which would be that of another one after a backup was restored."""
+        bodies = {id: cache[id] for id, _ in wanted if id in cache}
+        missing = {seq: id for id, seq in wanted if id not in bodies}
+        if missing:
+            found = {row[0]: row for row in self._ask("some_events", (list(missing),))}
+            for seq, id in missing.items():
+                bodies[id] = self._built(found.get(seq), build)
+                remember(cache, id, bodies[id])
+        return [bodies[id] for id, _ in wanted]
 
     def _built(self, row: tuple[Any, ...] | None, build: Callable[[Event], Any]) -> Any:
         return build_or_fail(row, build, self._place, "restore a backup of the database")
@@ -195,36 +203,35 @@ class ServerView:
 
     # Tickets
 
-    def _some_tickets(self, rows: list[tuple[int, bool]]) -> list[Ticket]:
-        """The tickets of rows (event, whether reserved), in their order."""
-        bodies = {seq: self._tickets[seq] for seq, _ in rows if seq in self._tickets}
-        missing = [seq for seq, _ in rows if seq not in bodies]
-        if missing:
-            found = {row[0]: row for row in self._ask("some_events", (missing,))}
-            for seq in missing:
-                bodies[seq] = self._built(found.get(seq), codec.ticket_of)
-                remember(self._tickets, seq, bodies[seq])
-        return [bodies[seq].as_reserved() if reserved else bodies[seq] for seq, reserved in rows]
+    def _some_tickets(self, rows: list[tuple[Any, ...]]) -> list[Ticket]:
+        """The tickets of rows (id, event, whether reserved), in their order."""
+        wanted = [(row[0], row[1]) for row in rows]
+        bodies = self._bodies_of(self._tickets, wanted, codec.ticket_of)
+        return [
+            body.as_reserved() if row[2] else body for body, row in zip(bodies, rows, strict=True)
+        ]
 
     def ticket(self, id: str) -> Ticket | None:
         if not self.has_tickets:
             return None
         rows = self._ask("ticket", (id,))
-        return self._some_tickets([(rows[0][0], rows[0][1])])[0] if rows else None
+        return self._some_tickets(rows)[0] if rows else None
 
     def tickets(self, at: list[str], below: Ranges) -> Iterator[Ticket]:
         wanting = self._wanting(at, below)
         for begin in range(0, len(wanting), TICKETS_AT_ONCE):
             some = wanting[begin : begin + TICKETS_AT_ONCE]
-            yield from self._some_tickets([(seq, reserved) for _, seq, _, reserved in some])
+            yield from self._some_tickets([(id, seq, held) for _, seq, _, held, id in some])
 
     def ripe(self, at: list[str], below: Ranges) -> list[Ticket]:
         now = self.now
         rows = self._wanting(at, below)
-        return self._some_tickets([(seq, held) for _, seq, ripe, held in rows if ripe <= now])
+        return self._some_tickets(
+            [(id, seq, held) for _, seq, ripe, held, id in rows if ripe <= now]
+        )
 
-    def _wanting(self, at: list[str], below: Ranges) -> list[tuple[int, int, int, bool]]:
-        """(rank, event, end of patience, whether reserved) of the tickets that overlap there."""
+    def _wanting(self, at: list[str], below: Ranges) -> list[Wanted]:
+        """The tickets that overlap there."""
         if not self.has_tickets:
             return []
         known = self._wanted.get(id(at))
@@ -237,7 +244,7 @@ class ServerView:
 
     def first_address(self, at: list[str], below: Ranges) -> list[str]:
         """The address of the first waiter for keys there."""
-        rows = [(seq, reserved) for _, seq, _, reserved in self._wanting(at, below)[:1]]
+        rows = [(id, seq, held) for _, seq, _, held, id in self._wanting(at, below)[:1]]
         return [one.request.wake for one in self._some_tickets(rows) if one.request.wake]
 
     def waiting(self, holder_key: str) -> list[Ticket]:

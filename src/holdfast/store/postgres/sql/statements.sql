@@ -44,7 +44,7 @@ update repositories set boot = %s, uptime = %s, ledger = %s, slept = %s, asleep 
 where id = :repository
 
 -- name: grant
-select seq, expires_at, idle_at, slept from live
+select grant_id, seq, expires_at, idle_at, slept from live
 where repository = :repository and key = %s and grant_id = %s
 
 -- name: event
@@ -60,7 +60,7 @@ from lost l join events e on e.repository = l.repository and e.seq = l.seq
 where l.repository = :repository and id = %s
 
 -- name: all_grants
-select seq, expires_at, idle_at, slept from live
+select grant_id, seq, expires_at, idle_at, slept from live
 where repository = :repository and key > 'grant:' and key < 'grant;' and seq is not null
 
 -- name: some_grants
@@ -68,11 +68,11 @@ select seq, grant_id from live
 where repository = :repository and seq > %s and seq is not null order by seq limit %s
 
 -- name: grants_of
-select seq, expires_at, idle_at, slept from live
+select grant_id, seq, expires_at, idle_at, slept from live
 where repository = :repository and mode = %s and seq is not null
 
 -- name: grants_of_agents
-select g.seq, g.expires_at, g.idle_at, g.slept
+select g.grant_id, g.seq, g.expires_at, g.idle_at, g.slept
 from live a join live g
     on g.repository = a.repository and g.key = 'grant:' || a.grant_id and g.grant_id = a.grant_id
 where a.repository = :repository and a.key >= %s and a.key < %s
@@ -117,14 +117,14 @@ from notes n join events e on e.repository = n.repository and e.seq = n.seq
 where n.repository = :repository and name >= %s and name < %s order by e.seq
 
 -- name: ticket
-select seq, reserved from tickets where repository = :repository and id = %s
+select id, seq, reserved from tickets where repository = :repository and id = %s
 
 -- name: wanting
-select rank, seq, ripe_at, reserved
+select rank, seq, ripe_at, reserved, id
 from wants w join tickets t on t.repository = w.repository and t.id = w.ticket_id
 where w.repository = :repository and w.key = any(%s)
 union
-select rank, seq, ripe_at, reserved
+select rank, seq, ripe_at, reserved, id
 from unnest(%s::text[], %s::text[]) as range(low, high)
     join wants w on w.repository = :repository
         and w.key > range.low collate "C" and w.key < range.high collate "C"
@@ -132,10 +132,10 @@ from unnest(%s::text[], %s::text[]) as range(low, high)
 order by rank, seq
 
 -- name: waiting
-select seq, reserved from tickets where repository = :repository and holder_key = %s order by rank
+select id, seq, reserved from tickets where repository = :repository and holder_key = %s order by rank
 
 -- name: queue
-select seq, reserved from tickets where repository = :repository order by rank
+select id, seq, reserved from tickets where repository = :repository order by rank
 
 -- name: history
 select e.seq, type, version, at, data, coalesce(count, 0)
