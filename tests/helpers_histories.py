@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from helpers_network import wrong_clock
 from helpers_postgres import Server
 from helpers_processes import PATIENCE_SECONDS, state_of, until
 from histories import History, Journal, Recorder, note_death, read
@@ -223,8 +224,7 @@ class ServerFight(ProcessFight):
             return []
         started = self.root / "sitecustomize.py"
         started.write_text(SLEEPS)
-        words = [f"PYTHONPATH={started.parent}", "DONT_FAKE_MONOTONIC=1", "faketime", "-f", offset]
-        return ["env", *words]
+        return [*wrong_clock(offset), f"PYTHONPATH={started.parent}"]
 
     def _disturb(self, habits: tuple[str, ...]) -> None:
         now = time.monotonic()

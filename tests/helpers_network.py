@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from types import TracebackType
 
 import pytest
@@ -132,6 +133,18 @@ def _reset(end: socket.socket) -> None:
     """Close a connection so that its other end is told at once."""
     end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     end.close()
+
+
+def wrong_clock(offset: str) -> list[str]:
+    """What to put before a command that is to believe in another time of day, such as +10m."""
+    found = sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
+    if not found:
+        pytest.skip("needs faketime: apt-get install faketime")
+    # The library leaves a few bytes of shared memory behind for each program that was killed.
+    for left in Path("/dev/shm").glob("*faketime_s*_*"):
+        if not Path(f"/proc/{left.name.rpartition('_')[2]}").exists():
+            left.unlink(missing_ok=True)
+    return ["env", f"LD_PRELOAD={found[0]}", f"FAKETIME={offset}", "DONT_FAKE_MONOTONIC=1"]
 
 
 class Host:

@@ -152,9 +152,11 @@ class Server:
         *,
         durable: bool,
         owner: int | None = None,
+        beside: Path | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> Server:
-        """Make a server and start it; it ends with the process `owner`, or with this one.
+        """Make a server and start it; it ends with the process `owner`, or with this one, and
+        a folder `beside` it is deleted then, too.
 
         A durable server has the settings of production, for tests that kill it. The others have
         fsync off, which saves time where the folder is on a disk.
@@ -162,7 +164,7 @@ class Server:
         folder = roomy_folder()
         words = {"port": free_port(), "password": _password(), "admin_password": _password()}
         (folder / "server.json").write_text(json.dumps(words))
-        _guard(folder, owner or os.getpid())
+        _guard(folder, owner or os.getpid(), beside or folder)
         self = cls(folder)
         try:
             self._initialise(durable, settings or {})
@@ -407,15 +409,15 @@ def children_of(pid: int) -> list[int]:
 # The guard
 
 
-def _guard(folder: Path, owner: int) -> None:
+def _guard(folder: Path, owner: int, beside: Path) -> None:
     """Start the process that ends a server once its owner has ended."""
     subprocess.run(
-        [sys.executable, __file__, str(folder), str(owner)],
+        [sys.executable, __file__, str(folder), str(owner), str(beside)],
         check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
 
 
-def _watch(folder: Path, owner: int) -> None:
+def _watch(folder: Path, owner: int, beside: Path) -> None:
     """Be the guard: wait until the owner has ended, or the folder has been removed."""
     if os.fork():
         os._exit(0)
@@ -424,6 +426,7 @@ def _watch(folder: Path, owner: int) -> None:
         time.sleep(0.2)
     if (folder / "server.json").exists():
         Server(folder).remove()
+    shutil.rmtree(beside, ignore_errors=True)
 
 
 # The server of a run
@@ -456,7 +459,7 @@ class Run:
         with (self._folder / "turn").open("w") as turn:
             fcntl.flock(turn, fcntl.LOCK_EX)
             if not said.exists():
-                made = Server.made(durable=False, owner=self._owner)
+                made = Server.made(durable=False, owner=self._owner, beside=self._folder)
                 said.write_text(str(made.folder))
         return Server(Path(said.read_text()))
 
@@ -471,4 +474,4 @@ class Run:
 
 
 if __name__ == "__main__":
-    _watch(Path(sys.argv[1]), int(sys.argv[2]))
+    _watch(Path(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))

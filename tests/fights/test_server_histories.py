@@ -5,7 +5,6 @@ With a bug in the programs they are not, which shows that the checker would see 
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -62,8 +61,6 @@ def test_the_history_of_a_long_fight_on_a_server_that_crashes_is_legal(
 def test_programs_that_believe_in_other_times_of_day_have_a_legal_history(
     tmp_path: Path, server: Server
 ) -> None:
-    if not shutil.which("faketime"):
-        pytest.skip("needs faketime: apt-get install faketime")
     fight = ServerFight(tmp_path, server, 8, wrong_clocks=True)
     history = fight.run(("forgets", "plays") * 4, gently=True)
     assert fight.troubles() == ""
