@@ -43,8 +43,8 @@ class SerializableStore(PostgresStore):
 
     repeats = 0
 
-    def _connected(self, deadline: float) -> ServerSession:
-        session = super()._connected(deadline)
+    def connected(self, deadline: float) -> ServerSession:
+        session = super().connected(deadline)
         statements = session.statements
         text = ENTER.replace(":repository", str(session.repository))
         for name in ("enter", "enter_within"):

@@ -51,7 +51,8 @@ ALLOWED = (
         """
         manager/keeper manager/ledger manager/manager store/memory store/sqlite/sqlite_store
         store/postgres/server_sections store/postgres/server_session
-        store/postgres/server_store store/postgres/server_mover store/sqlite/sqlite_mover
+        store/postgres/server_store store/postgres/server_waits store/postgres/server_mover
+        store/sqlite/sqlite_mover
         manager/ledger_move manager/store_check
         cli/command_context cli/dispatch/task_dispatch
         gate/broker/control/git_includes gate/broker/leasing/command_leases

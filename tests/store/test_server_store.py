@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -29,12 +29,15 @@ from holdfast.store import open_store
 
 pytest.importorskip("psycopg", reason="needs psycopg: pip install 'holdfast[postgres]'")
 
-from holdfast.store.postgres import listener, server_sections, server_session, server_store
+from holdfast.store.postgres import (
+    listener,
+    server_sections,
+    server_session,
+    server_store,
+    server_waits,
+)
 from holdfast.store.postgres.server_session import ServerSession
 from holdfast.store.postgres.server_store import PostgresStore
-
-if TYPE_CHECKING:
-    pass
 
 SOON = 20.0
 
@@ -379,7 +382,7 @@ def test_a_waiter_that_was_killed_elsewhere_loses_its_turn(
 def test_a_follower_hears_of_a_commit_and_not_by_looking(
     store: PostgresStore, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_store, "FALLBACK_SECONDS", SOON)
+    monkeypatch.setattr(server_waits, "FALLBACK_SECONDS", SOON)
     with closing(opened(url)) as other:
         heads: list[int] = []
         thread = threading.Thread(target=lambda: heads.append(other.wait(0, SOON)))

@@ -9,6 +9,7 @@
     server_check      what `holdfast store check` says about a server
     server_errors     what the server's and the network's errors mean for a person
     server_forks      what a forked child must not inherit
+    server_waits      the waits of one process
     listener          how a waiting process is woken
     migrations        the tables, made once and brought up to date
     statements        the SQL of the room, read from the folder `sql`

@@ -22,12 +22,13 @@ from holdfast.core.root_errors import StoreBusyError, StoreError
 from holdfast.store.move_marks import gone, move_of
 from holdfast.store.mutexes import Mutex, forked
 from holdfast.store.postgres import server_errors
-from holdfast.store.postgres.listener import FOLLOWERS, WAITER_SECONDS, Listener
+from holdfast.store.postgres.listener import FOLLOWERS
 from holdfast.store.postgres.server_forks import watch
 from holdfast.store.postgres.server_rows import ServerRows
 from holdfast.store.postgres.server_sections import ServerFence, ServerSnapshot
 from holdfast.store.postgres.server_session import INSIDE_SECONDS, ServerSession, SessionLostError
 from holdfast.store.postgres.server_view import ServerView
+from holdfast.store.postgres.server_waits import Waits
 from holdfast.store.records import build_or_fail
 from holdfast.store.store_url import without_password
 
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
 LEASE_SECONDS = 120
 OPEN_SECONDS = 10.0
 EVENTS_AT_ONCE = 500
-FALLBACK_SECONDS = 1.0
 #: The shortest time between two hints to waiters that they may try again.
 HINT_SECONDS = 1.0
 #: The pauses between attempts to reach the server.
@@ -81,7 +81,7 @@ class PostgresStore:
         self.in_fence = False
         self._closed = False
         self.session: ServerSession | None = None
-        self._listener: Listener | None = None
+        self._waits = Waits(self, url)
         self._anchor: Anchor | None = None
         #: The number and the time of the last event, if no other process has added one since.
         self._head = (-1, 0)
@@ -92,7 +92,7 @@ class PostgresStore:
             self._ask, self._held, self.url, self._bodies, self._fresh, is_dead, self.lease
         )
         watch(self)
-        self._connected(min(monotonic() + OPEN_SECONDS, end))
+        self.connected(min(monotonic() + OPEN_SECONDS, end))
 
     # The connection
 
@@ -107,7 +107,7 @@ class PostgresStore:
         statement = self.session.statements.held(len(keys), len(ranges), most)
         return self.session.ask(statement, [*keys, *(end for ends in ranges for end in ends)])
 
-    def _connected(self, deadline: float) -> ServerSession:
+    def connected(self, deadline: float) -> ServerSession:
         """The session, or a new one if there is none or the last was lost. Inside the mutex."""
         session = self.session
         if session is not None:
@@ -145,9 +145,7 @@ class PostgresStore:
         self.refuse_twice()
         mutex = self.mutex
         self._closed = True
-        listener, self._listener = self._listener, None
-        if listener is not None:
-            listener.close()
+        self._waits.close()
         if mutex.acquire(timeout=OPEN_SECONDS):  # else a thread still uses the connection
             try:
                 if self.session is not None:
@@ -156,9 +154,9 @@ class PostgresStore:
                 mutex.release()
 
     def __del__(self) -> None:
-        listener = getattr(self, "_listener", None)
-        if listener is not None:
-            listener.stop()
+        waits = getattr(self, "_waits", None)
+        if waits is not None:
+            waits.stop()
 
     def leave_to_parent(self) -> None:
         """In a forked child: its first call opens a new connection."""
@@ -166,9 +164,8 @@ class PostgresStore:
         self.in_fence = False
         if self.session is not None:
             self.session.leave_to_parent()
-        if self._listener is not None:
-            self._listener.leave_to_parent()
-        self.session = self._listener = None
+        self.session = None
+        self._waits.leave_to_parent()
         self.forget()
 
     # Inside
@@ -214,7 +211,7 @@ class PostgresStore:
         """The session, and the head of the ledger, at the beginning of a transaction: to decide,
         for so many seconds at most, or to read. Inside the mutex."""
         while True:
-            session = self._connected(deadline)
+            session = self.connected(deadline)
             try:
                 row = (
                     session.enter(deadline, inside_seconds)
@@ -435,67 +432,11 @@ class PostgresStore:
 
     def wait(self, after: int, timeout: float) -> int:
         """Wait until there is an event after this one, for at most `timeout` seconds."""
-        head = self._current_head()
-        if head > after or timeout <= 0:
-            return head
-        end = monotonic() + timeout
-        listener = self._listening(end)
-        mailbox = listener.follower()
-        try:
-            self._short("follow", (listener.channel, WAITER_SECONDS))
-            while (head := self._current_head()) <= after and (left := end - monotonic()) > 0:
-                mailbox.wait(min(left, FALLBACK_SECONDS))
-        finally:
-            if listener.follow_no_more(mailbox) and listener is self._listener:
-                self._short("follow_no_more", (listener.channel,))
-        return head
-
-    def _current_head(self) -> int:
-        with self.view(deadline=monotonic() + OPEN_SECONDS) as view:
-            return view.head
+        return self._waits.follow(after, timeout)
 
     def waiter(self) -> Mailbox:
         """A waiter that a decision can wake."""
-        mailbox, is_new = self._listening(monotonic() + OPEN_SECONDS).mailbox()
-        if is_new:
-            self._short("wait", (mailbox.address, WAITER_SECONDS))
-        return mailbox
-
-    def _listening(self, deadline: float) -> Listener:
-        mutex = self.lock(deadline)
-        try:
-            listener = self._listener
-            if listener is None:
-                session = self._connected(deadline)
-                listener = self._listener = Listener(self._address, session.repository, self._hint)
-                listener.start(max(0.0, deadline - monotonic()))
-            return listener
-        finally:
-            if mutex is self.mutex:
-                mutex.release()
-
-    def _short(self, name: str, values: Sequence[Any]) -> None:
-        """Write something that is only a hint; without the server it stays undone."""
-        mutex = self.lock(monotonic() + OPEN_SECONDS)
-        try:
-            self._connected(monotonic() + OPEN_SECONDS).short(name, values)
-        except SessionLostError:
-            pass
-        finally:
-            if mutex is self.mutex:
-                mutex.release()
-
-    def _hint(self, name: str, address: str) -> None:
-        """The same, but only if there is a session that no other thread uses."""
-        mutex = self.mutex
-        if not mutex._is_owned() and mutex.acquire(False):
-            try:
-                if self.session is not None and not self.session.is_lost:
-                    self.session.short(name, (address,))
-            except SessionLostError:
-                pass
-            finally:
-                mutex.release()
+        return self._waits.waiter()
 
     def trim(self, before: int) -> int:
         """Delete history before an event, without changing the state."""
@@ -524,7 +465,7 @@ class PostgresStore:
         deadline = monotonic() + OPEN_SECONDS
         mutex = self.lock(deadline)
         try:
-            session = self._connected(deadline)
+            session = self.connected(deadline)
             forget = [session.statements[f"forget_{who}"] for who in ("waiters", "followers")]
             return sum(session.write([(one, ())]) for one in forget)
         finally:
