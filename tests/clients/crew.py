@@ -142,6 +142,8 @@ class Crew:
         """Start a client that does these steps, in a home of its own unless one is given."""
         self.server.scripts[script] = list(steps)
         more.setdefault("home", self.gated.home())
+        more.setdefault("env", self.gated.variables)
+        more.setdefault("before", self.gated.before)
         return Agent(self, script, self._start(f"[[{script}]]", **more))
 
     def run(self, script: str, *steps: Step, **more: Any) -> Agent:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,6 +28,11 @@ WAITED = {"hold_seconds": 0, "retry_seconds": 60, "timeout_seconds": 120}
 
 class Gated(Repository):
     """A repository of the fixture `repo`, guarded."""
+
+    #: Further variables of its clients.
+    variables: Mapping[str, str] = {}
+    #: The command line of a program that starts its clients; empty if nothing does.
+    before: Sequence[str] = ()
 
     def __init__(self, repo: Path) -> None:  # the repository exists already
         self.root = repo
