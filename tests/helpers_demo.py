@@ -7,11 +7,14 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from helpers_cli import COMMAND, Answer, environment
+from helpers_postgres import Server
 from helpers_processes import PATIENCE_SECONDS
+from holdfast import LockManager
 from holdfast.core.model import SECOND, Event
 from holdfast.gate.broker.command_start import demand
 from holdfast.gate.sandbox import SandboxError
@@ -50,11 +53,19 @@ def play(*words: str, before: Sequence[str] = (), **more: str) -> Answer:
     return Answer(done.returncode, done.stdout, done.stderr)
 
 
-def command(folder: Path, *words: str) -> Answer:
+def history_of(result: dict[str, Any], server: Server) -> int:
+    """The number of events that a demo has on a server."""
+    shown, _, name = result["store"].partition("#")
+    assert shown == server.url(password=False)
+    with LockManager.open(server.url(name)) as manager:
+        return len(list(manager.events()))
+
+
+def command(folder: Path, *words: str, **more: str) -> Answer:
     """Run a command in the folder that a demo kept."""
     done = subprocess.run(
         [*COMMAND, "-C", str(folder), *words], capture_output=True, text=True, check=True,
-        env=environment(), timeout=PATIENCE_SECONDS,
+        env=environment(**more), timeout=PATIENCE_SECONDS,
     )  # fmt: skip
     return Answer(done.returncode, done.stdout, done.stderr)
 

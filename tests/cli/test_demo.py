@@ -10,12 +10,21 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from helpers_cli import COMMAND, environment
-from helpers_demo import LINUX, NEEDS_BROKER, acquired, command, play, processes_below, released
+from helpers_demo import (
+    LINUX,
+    NEEDS_BROKER,
+    acquired,
+    command,
+    history_of,
+    play,
+    processes_below,
+    released,
+)
 from helpers_processes import PATIENCE_SECONDS, until
 from helpers_sandbox import NEEDS_LANDLOCK, WITHOUT_CALL
 from holdfast.cli import main
@@ -31,6 +40,9 @@ from holdfast.cli.demo.demo_screens_story import News, Story
 from holdfast.cli.demo.demo_show import Show
 from holdfast.cli.demo.demo_words import MARKS
 from holdfast.core.model import SECOND, Event
+
+if TYPE_CHECKING:
+    from helpers_postgres import Server
 
 CREATE_RULESET = 444
 
@@ -95,6 +107,25 @@ def test_without_landlock_the_screens_are_shown_and_nothing_is_left_behind(tmp_p
     assert result["killed"]["agents_out"] >= 1
     assert result["folder"] is None
     assert list(tmp_path.iterdir()) == []
+
+
+@LINUX
+@NEEDS_LANDLOCK
+def test_with_a_server_the_ledger_of_the_screens_is_there_too(
+    tmp_path: Path, postgres_server: Server
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "kept").mkdir()
+    words = ["--screens", "--json", "--keep", "--store", postgres_server.url()]
+    answer = play(*words, TMPDIR=f"{tmp_path / 'kept'}", PATH=f"{tmp_path / 'bin'}")
+    result = answer.json
+    assert [one for one in result["checks"] if one["passed"] is not True] == []
+    assert (answer.code, result["passed"]) == (0, True)
+    assert history_of(result, postgres_server) == result["events"] > 100
+    [folder] = (tmp_path / "kept").iterdir()
+    assert not (folder / ".holdfast/ledger.db").exists()
+    log = command(folder, "log", "--json", HOLDFAST_STORE=postgres_server.url())
+    assert len(log.out.splitlines()) == result["events"]
 
 
 @LINUX

@@ -6,11 +6,20 @@ import subprocess
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from helpers_demo import LINUX, NEEDS_BROKER, acquired, command, play, released
+from helpers_demo import (
+    LINUX,
+    NEEDS_BROKER,
+    acquired,
+    command,
+    history_of,
+    play,
+    released,
+)
+from holdfast import LockManager
 from holdfast.cli import main
 from holdfast.cli.demo import demo_tasks
 from holdfast.cli.demo import demo_tasks_stage as stage
@@ -29,6 +38,9 @@ from holdfast.cli.demo.demo_tasks_story import Story
 from holdfast.cli.demo.demo_words import MARKS
 from holdfast.core.model import SECOND, Event
 from holdfast.work.tasks.lists.list_reader import read_tasks
+
+if TYPE_CHECKING:
+    from helpers_postgres import Server
 
 RESUMED = "the killed dispatcher left no half edit, even before another was started"
 WAITED = "gift-cards waited for CHANGELOG.md, and continued from what discounts had written"
@@ -123,6 +135,22 @@ def test_without_git_it_says_what_cannot_be_checked_and_leaves_nothing_behind(
     assert sorted(result["killed"]["tasks_out"]) == sorted(stage.STALLS)
     assert (result["commits"], result["folder"]) == (None, None)
     assert list((tmp_path / "temporary").iterdir()) == []
+
+
+@LINUX
+@NEEDS_BROKER
+def test_with_a_server_the_ledger_of_the_demo_is_there_as_a_repository_of_its_own(
+    tmp_path: Path, postgres_server: Server
+) -> None:
+    url = postgres_server.url("another repository")  # which the demo leaves as it is
+    answer = play("--json", TMPDIR=str(tmp_path), HOLDFAST_STORE=url)
+    result = answer.json
+    assert [one for one in result["checks"] if one["passed"] is not True] == []
+    assert (answer.code, result["passed"], result["done"]) == (0, True, len(stage.PROMPTS))
+    assert history_of(result, postgres_server) == result["events"] > 50
+    assert list(tmp_path.iterdir()) == []
+    with LockManager.open(url) as manager:
+        assert list(manager.events()) == []
 
 
 #: Loaded by the dispatcher and its launchers before anything else. Each of them breaks one promise.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from holdfast.cli.command_context import CommandContext
 from holdfast.cli.demo import demo_screens, demo_tasks
 from holdfast.cli.demo.demo_process import DemoError
 from holdfast.cli.printing import plain, talk
@@ -21,6 +22,7 @@ def demo(call: Call) -> int:
         raise DemoError(
             "the demo runs the dispatcher, which needs Linux", hint="see holdfast lock --help"
         )
+    CommandContext(call)  # puts a server that --store names into the environment
     if call.flag("screens"):
         return demo_screens.play(call)
     try:

@@ -1,10 +1,12 @@
 """The folder that a demo works in, and the dispatcher that it starts there, kills and starts again.
 
-The dispatcher is the ordinary command, in a process of its own.
+The dispatcher is the ordinary command, in a process of its own. The ledger is in that folder, or on
+the server that HOLDFAST_STORE names: there it is a repository of its own, which remains.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -16,6 +18,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from holdfast.core.errors import HoldfastError
+from holdfast.manager.owners.variables import STORE
+from holdfast.store.store_url import is_server
 from holdfast.work.screens.layout import SLOTS_VARIABLE
 
 #: How long an interrupted dispatcher has to end its agents.
@@ -59,7 +63,26 @@ def dispatch(
 def clean_environment() -> dict[str, str]:
     """The environment without variables that would make a dispatcher work elsewhere."""
     ours = ("HOLDFAST_", SLOTS_VARIABLE)
-    return {name: text for name, text in os.environ.items() if not name.startswith(ours)}
+    kept = {name: text for name, text in os.environ.items() if not name.startswith(ours)}
+    return {**kept, STORE: os.environ[STORE]} if _is_on_server() else kept
+
+
+def name_setting(folder: str) -> str:
+    """The first line of a demo's settings: its name on a server. Without it, the URL could name the
+    user's own repository."""
+    return f"repository = {json.dumps(os.path.basename(folder))}\n" if _is_on_server() else ""
+
+
+def about_ledger(url: str) -> str:
+    """A sentence about the ledger of a demo, if it is on a server; else empty."""
+    store, _, name = url.partition("#")
+    if not is_server(url):
+        return ""
+    return f"Its ledger is on a server ({store}), as the repository {name}, and remains there."
+
+
+def _is_on_server() -> bool:
+    return is_server(os.environ.get(STORE, ""))
 
 
 def last_words(log: str) -> str:

@@ -23,6 +23,7 @@ from holdfast.cli.demo import demo_screens_stage
 from holdfast.cli.demo.demo_checks import Finding
 from holdfast.cli.demo.demo_process import (
     DemoError,
+    about_ledger,
     dispatch,
     end,
     last_words,
@@ -36,7 +37,6 @@ from holdfast.cli.terminal.tables import RED
 from holdfast.core.model import SECOND
 from holdfast.gate.sandbox.kernel import seccomp
 from holdfast.gate.sandbox.kernel.landlock import support
-from holdfast.manager.ledger_location import own_store
 from holdfast.manager.manager import LockManager
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Director:
         self._pace = pace
         self._has_git = demo_screens_stage.build(root, pace)
         self._opened = ExitStack()
-        self._manager = self._opened.enter_context(LockManager.open(own_store(root)))
+        self._manager = self._opened.enter_context(LockManager.open(root))
         self._story = Story(root, demo_screens_stage.SLOTS)
         self._dispatcher: subprocess.Popen[bytes] | None = None
         self._killed: dict[str, Any] = {}
@@ -113,6 +113,8 @@ class Director:
             f"merge each controller, {demo_screens_stage.SLOTS} of them at once. The agents "
             "are scripts that pause instead of thinking; everything else is real."
         )
+        if told := about_ledger(self._manager.store.url):
+            show.say(told)
         if not support().is_enough:
             show.say(
                 f"There is no sandbox on this machine: {support().lacks}. Nothing stops an agent "
@@ -130,7 +132,7 @@ class Director:
         from holdfast.server.server import ListenError, Server
 
         # on a ledger of its own, so that the work does not wait for viewers
-        manager = self._opened.enter_context(LockManager.open(own_store(self._root)))
+        manager = self._opened.enter_context(LockManager.open(self._root))
         try:
             server = Server(manager, port=0, changes=False)  # there is nothing to decide
         except ListenError as error:
@@ -220,6 +222,7 @@ class Director:
             "events": len(events),
             "files": len(files),
             "diaries": len(diaries),
+            "store": self._manager.store.url,
             "checks": [finding._asdict() for finding in findings],
         }
         self._show.report(result, findings)

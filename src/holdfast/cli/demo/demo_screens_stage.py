@@ -15,6 +15,7 @@ import sys
 from typing import Any
 
 from holdfast.cli.demo import demo_screens_agent
+from holdfast.cli.demo.demo_process import name_setting
 from holdfast.manager.files.paths import LEDGER_FOLDER
 
 SLOTS = 6
@@ -84,7 +85,7 @@ def build(root: str, pace: float) -> bool:
     files = {
         **application(),
         "screens.json": json.dumps(_manifest(), indent=1),
-        "holdfast.toml": _settings(pace),
+        "holdfast.toml": name_setting(root) + _settings(pace),
         "agents/script.json": json.dumps(_script(pace), indent=1),
     }
     for path, text in files.items():

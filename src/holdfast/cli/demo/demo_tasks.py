@@ -22,6 +22,7 @@ from holdfast.cli.demo import demo_tasks_stage as stage
 from holdfast.cli.demo.demo_checks import Finding
 from holdfast.cli.demo.demo_process import (
     DemoError,
+    about_ledger,
     dispatch,
     end,
     last_words,
@@ -42,7 +43,6 @@ from holdfast.cli.printing import document, listed, quoted
 from holdfast.cli.terminal.tables import RED
 from holdfast.core.model import SECOND
 from holdfast.manager.files.paths import LEDGER_FOLDER
-from holdfast.manager.ledger_location import own_store
 from holdfast.manager.manager import LockManager
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Director:
         self._root = f"{folder}/{stage.REPOSITORY}"
         self._log = f"{folder}/{stage.DISPATCH_LOG}"
         self._has_git = stage.build(folder, pace)
-        self._manager = LockManager.open(own_store(self._root))
+        self._manager = LockManager.open(self._root)
         self._story = Story()
         self._dispatcher: subprocess.Popen[bytes] | None = None
         self._killed: dict[str, Any] = {}
@@ -122,6 +122,8 @@ class Director:
             "No task declares which files it will write: each file is leased at its first write. "
             "The agents are scripts that pause instead of thinking; everything else is real."
         )
+        if told := about_ledger(self._manager.store.url):
+            words.say(told)
         words.pause()
         for name, prompt in stage.PROMPTS.items():
             after = f" (after {', '.join(stage.AFTER[name])})" if name in stage.AFTER else ""
@@ -228,6 +230,7 @@ class Director:
             "events": len(events),
             "files": len(found.files),
             "diaries": len(diaries),
+            "store": self._manager.store.url,
             "checks": [finding._asdict() for finding in findings],
         }
         self._print(result, findings)

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.cli.demo import demo_tasks_agent
-from holdfast.cli.demo.demo_process import DemoError, clean_environment
+from holdfast.cli.demo.demo_process import DemoError, clean_environment, name_setting
 from holdfast.manager.files.paths import LEDGER_FOLDER
 
 SLOTS = 5
@@ -106,7 +106,9 @@ def build(folder: str, pace: float) -> bool:
     files = {
         "parts.json": json.dumps(script, indent=1),
         f"{REPOSITORY}/{LIST}": task_list(folder, commit=git is not None),
-        f"{REPOSITORY}/holdfast.toml": f"[sandbox]\nwrite = [{_toml(f'{folder}/marks/')}]\n",
+        f"{REPOSITORY}/holdfast.toml": (
+            f"{name_setting(folder)}[sandbox]\nwrite = [{_toml(f'{folder}/marks/')}]\n"
+        ),
         **{f"{REPOSITORY}/{path}": text for path, text in application().items()},
     }
     for path, text in files.items():
