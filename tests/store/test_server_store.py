@@ -9,8 +9,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -491,6 +491,35 @@ def test_calls_wait_for_a_server_that_is_restarted_and_go_on(tmp_path: Path) -> 
         assert store.transact(lambda view: Decision(view.head), deadline=monotonic() + SOON) == 1
         thread.join(SOON)
         assert manager.verify(grant.id, "x", token=grant.token)
+
+
+def test_a_thread_that_waits_for_one_that_cannot_reach_the_server_is_told_so() -> None:
+    with own_server() as server, closing(opened(server.url(a_name()))) as store:
+        server.stop()
+        tries = threading.Thread(target=suppressed(StoreError, store.wait), args=(0, 0.0))
+        tries.start()
+        until(
+            lambda: store.session is None or store.session.is_lost,
+            "the other thread cannot connect",
+        )
+        with pytest.raises(StoreError) as caught:
+            store.transact(lambda view: Decision(None), deadline=monotonic() + 0.5)
+        assert tries.is_alive()
+        assert caught.value.is_away
+        assert "the ledger's server cannot be reached" in caught.value.message
+        server.start()
+        tries.join(SOON)
+        assert store.wait(0, 0.0) == 0
+
+
+def suppressed(error: type[Exception], call: Callable[..., object]) -> Callable[..., None]:
+    """The call, without this error."""
+
+    def made(*words: object) -> None:
+        with suppress(error):
+            call(*words)
+
+    return made
 
 
 def test_a_network_that_swallows_everything_ends_at_the_deadline(
