@@ -49,7 +49,7 @@ ALLOWED = (
         "the deadline of a call: a limit on this process, which no decision sees",
         "wait",
         """
-        manager/keeper manager/ledger manager/manager store/memory store/sqlite/sqlite_store
+        manager/files/ended_edits manager/keeper manager/ledger manager/manager store/memory store/sqlite/sqlite_store
         store/postgres/server_sections store/postgres/server_session
         store/postgres/server_store store/postgres/server_waits store/postgres/server_mover
         store/sqlite/sqlite_mover
@@ -70,7 +70,7 @@ ALLOWED = (
         """
         store/sqlite/lock_bytes store/sqlite/session store/sqlite/transaction
         store/sqlite/wake_ups store/sqlite/write_gate store/postgres/listener
-        manager/owners/liveness
+        manager/files/keepsakes manager/owners/liveness
         gate/broker/calls/outside_calls gate/client_keeper gate/doctor/codex_trust
         gate/git/commit_index gate/git/hook_folder gate/git/hook_repair
         gate/install/exec_form_check gate/install/hook_command gate/people/lookout

@@ -459,7 +459,7 @@ MUTANTS: list[Mutant] = [
         "004-31",
         "the writes of a crashed agent stay when its locks come free",
         "work/screens/pipeline.py",
-        "            run.put_back()\n",
+        "            run.put_back(manager)\n",
         "            run.forget()\n",
         (
             f"{IN_PIPELINE}31_an_agent_that_is_killed_is_tried_again_with_its_files_as_they_were",

@@ -37,6 +37,10 @@ class Ledger:
 
     def __init__(self, store: Store, *, tree: Tree | None = None) -> None:
         """Without a tree, paths are compared as text."""
+        if store.lease is not None and tree is not None:
+            from holdfast.manager.files.ended_edits import careful
+
+            store = careful(store, tree)
         self.store = store
         self.tree = tree
         self._places = tree or Words()

@@ -255,10 +255,12 @@ class LockManager(Ledger):
                     raise
                 continue  # a server that comes back in time still has the ticket
             if served is not None:
+                self._entrusted(served)
                 return self._lock_grant(served)
             if monotonic() >= end:
                 break
         if isinstance(outcome, Grant):
+            self._entrusted(outcome)
             return self._lock_grant(outcome)
         if isinstance(outcome, Refusal):
             raise self._error(outcome, request.holder.id)
@@ -268,6 +270,13 @@ class LockManager(Ledger):
         from holdfast.core.sentences import timeout_error
 
         raise timeout_error(outcome.conflicts, now=self.now(), seconds=timeout, more=outcome.more)
+
+    def _entrusted(self, grant: Grant) -> None:
+        """A ticket may have been served by another host, which does not see the files here."""
+        if self.store.lease is not None:
+            from holdfast.manager.files.ended_edits import entrust
+
+            entrust(self, grant)
 
     def _served(self, waiting: Waiting, waiter: Waiter, end: float) -> Grant | None:
         """Wait for the ticket's grant, until it is time to decide again."""

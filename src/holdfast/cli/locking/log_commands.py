@@ -53,6 +53,8 @@ _WORK = {
     "work_state": "{workflow} is {state} now",
     "work_merged": "the findings for {workflow} were merged",
     "work_forgotten": "recorded work was forgotten",
+    "edits_not_restored": "half-done edits of {holder} were not undone, because another holder had "
+    "these files since: {paths}; the copies are in {copies}",
     "work_broken": "the scheduler failed: {error}",
     "work_mended": "the scheduler recovered",
     "work_stopped": "a dispatcher stopped",

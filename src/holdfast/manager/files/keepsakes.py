@@ -6,6 +6,8 @@
 .holdfast/runs/<holder>/landing        the same list, once the work can no longer be undone and
                                        its final steps are incomplete
 .holdfast/runs/<holder>/accepted       the same list, once nothing is left to do
+.holdfast/runs/<holder>/not-restored   the same list, if another holder had some of the files before
+                                       they could be restored (see `ended_edits`)
 
 Failed work leaves its files as they were, to the byte, before another holder can lock them. That
 must hold even if every process involved is killed, so it depends on none of them:
@@ -76,6 +78,12 @@ if TYPE_CHECKING:
 
 #: At most this many files with several names are kept open.
 _OPEN_MAX = 200
+#: The list of a keepsake with files that were not restored, because another holder had them since.
+NOT_RESTORED = "not-restored"
+_LOOK_SECONDS = 0.01
+
+#: The keepsakes that a thread of this process keeps for itself: folder, process, thread.
+_alone: set[tuple[str, int, int]] = set()
 
 
 class KeepsakeError(HoldfastError):
@@ -111,9 +119,23 @@ def settle(manager: Ledger, conflicts: Iterable[ConflictInfo]) -> bool:
         # It also stays held if we lack the permission, as with files of another user.
         with suppress(KeepsakeError, OSError), keepsake.alone():
             if _is_left_behind(manager, id, f"{MARK}{holder}"):
-                keepsake.put_back(is_held_by(manager, holder))
-                found = True
+                found = put_back(manager, keepsake, holder) is not None or found
     return found
+
+
+def put_back(
+    manager: Ledger, keepsake: Keepsake, name: str, *, by_owner: bool = False
+) -> list[str] | None:
+    """Restore the files of a holder whose work is over, and that it still holds. On a ledger that
+    several hosts share, its leases may have ended by time; there also those that no other holder
+    could write since. None if its process may still write; `by_owner` says that it may not, and
+    that its leases stay. Raises KeepsakeError. See `ended_edits`."""
+    if manager.store.lease is None:
+        return keepsake.put_back(is_held_by(manager, name))
+    from holdfast.manager.files import ended_edits
+
+    store: Any = manager.store
+    return ended_edits.put_back(store, keepsake, name, by_owner=by_owner)
 
 
 def is_held_by(manager: Ledger, name: str) -> IsHeld:
@@ -139,8 +161,11 @@ def _is_left_behind(manager: Ledger, id: str, mark: str) -> bool:
         # Retried work has a keepsake of the same name. That of a live owner must not be touched,
         # even if the conflict was with a grant of an earlier attempt.
         holders = {one.holder for one in view.grants() if mark in one.holder.marks}
+    # Where hosts share the ledger, a lease of another boot may be that of another machine.
+    is_shared = manager.store.lease is not None
     return all(
-        one.witness is not None and is_dead(one.witness, one.marks) is True for one in holders
+        one.witness is not None and is_dead(one.witness, one.marks, is_shared=is_shared) is True
+        for one in holders
     )
 
 
@@ -173,16 +198,29 @@ class Keepsake:
         return os.path.lexists(self._landing) or os.path.lexists(self._accepted)
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Keep other processes and threads from changing this keepsake meanwhile."""
+    def alone(self, deadline: float | None = None) -> Iterator[bool]:
+        """Keep other processes and threads from changing this keepsake meanwhile. With a deadline,
+        false if another one, or this thread itself, still keeps us from it by then."""
         import fcntl  # not everywhere
+        from threading import get_ident
 
         os.makedirs(self.folder, exist_ok=True)
+        me = self.folder, os.getpid(), get_ident()
+        if deadline is not None and me in _alone:
+            yield False
+            return
         fd = os.open(self.folder, IN_FOLDER)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
-            yield
+            is_ours = True
+            if deadline is None:
+                fcntl.flock(fd, fcntl.LOCK_EX)
+            else:
+                is_ours = _locked_by(fd, deadline)
+            if is_ours:
+                _alone.add(me)
+            yield is_ours
         finally:
+            _alone.discard(me)
             os.close(fd)
 
     # Keeping
@@ -279,7 +317,7 @@ class Keepsake:
         import shutil
 
         self._forget()
-        for path in (self._landing, self._accepted):
+        for path in (self._landing, self._accepted, f"{self.folder}/{NOT_RESTORED}"):
             with suppress(FileNotFoundError):
                 os.unlink(path)
         shutil.rmtree(f"{self.folder}/left", ignore_errors=True)
@@ -345,14 +383,23 @@ class Keepsake:
 
     # Restoring
 
-    def put_back(self, is_held: IsHeld | None = None) -> list[str]:
+    def put_back(
+        self,
+        is_held: IsHeld | None = None,
+        key_of: Callable[[str], str] | None = None,
+        *,
+        sets_aside: bool = False,
+    ) -> list[str]:
         """Restore the files, and remove the keepsake. Returns those that had changed; their changed
-        content is in the folder `left`. With `is_held`, only files that the holder still holds.
-        Raises KeepsakeError; then the keepsake stays."""
-        kept = [
-            (at, was) for at, was in self.entries()
-            if is_held is None or "key" not in was or is_held(was["key"])
-        ]  # fmt: skip
+        content is in the folder `left`. With `is_held`, only files that the holder still holds;
+        `key_of` tells the keys of those that are recorded without one, which count as held
+        otherwise. With `sets_aside` the copies stay, for people. Raises KeepsakeError; then the
+        keepsake stays."""
+        kept = []
+        for at, was in self.entries():
+            key = was.get("key") or (None if key_of is None else key_of(at))
+            if is_held is None or key is None or is_held(key):
+                kept.append((at, was))
         folders = self.folders()
         # Created files go first: one may be where there was a folder with other files. For a file
         # with several names, the name that still leads to it comes first.
@@ -371,7 +418,11 @@ class Keepsake:
             self._restore(sorted(folders.items(), key=lambda entry: -len(entry[0])))
         finally:
             self._copies.close_again(folders)
-        self._forget()
+        if sets_aside:
+            os.replace(self._list, f"{self.folder}/{NOT_RESTORED}")
+            _sync(self.folder)
+        else:
+            self._forget()
         return [at for at, _was in kept if at in changed]
 
     def _restore(self, kept: list[tuple[str, dict[str, Any]]]) -> set[str]:
@@ -429,6 +480,21 @@ class Keepsake:
             os.unlink(self._list)
             _sync(self.folder)  # a list that reappears after a power failure would undo later work
         shutil.rmtree(self._before, ignore_errors=True)
+
+
+def _locked_by(fd: int, deadline: float) -> bool:
+    import fcntl
+    from time import monotonic, sleep
+
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if monotonic() >= deadline:
+                return False
+            sleep(_LOOK_SECONDS)
+        else:
+            return True
 
 
 def _line(at: str, was: dict[str, Any]) -> bytes:

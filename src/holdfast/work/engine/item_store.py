@@ -30,6 +30,7 @@ from holdfast.core.model import (
     Request,
 )
 from holdfast.manager import transactions
+from holdfast.manager.files.ended_edits import settle_ended
 from holdfast.manager.files.keepsakes import is_marked
 from holdfast.manager.files.unfinished_edits import MARK
 from holdfast.manager.grants import LockGrant
@@ -321,6 +322,18 @@ class ItemStore:
 
         return transactions.decide(self.manager, decide)
 
+    def settle(self, item: WorkItem) -> None:
+        """Before an abandoned item is taken over: on a ledger that several hosts share its leases
+        may have ended by time. Then its files are restored under leases of their own, except what
+        another holder could write since."""
+
+        def has_lapsed(view: View) -> bool:
+            own = view.grant(item.grant_id) if item.grant_id else None
+            return not isinstance(own, Grant) or _has_lapsed(view, own)
+
+        if self.manager.store.lease is not None and transactions.look(self.manager, has_lapsed):
+            settle_ended(self.manager, item.id)
+
     def let_go(self, item: WorkItem) -> None:
         """Release the locks of an ended item, whose files are finally restored."""
         transactions.decide(self.manager, lambda view: _released(view, item, item))
@@ -336,7 +349,7 @@ class ItemStore:
                 return Decision(None)
             status = after(known.status, TAKEN_OVER)
             own = view.grant(known.grant_id)
-            if not isinstance(own, Grant):
+            if not isinstance(own, Grant) or _has_lapsed(view, own):
                 lost = known.but(status=status, grant_id="", token=0, holder="")
                 return self._changed(view, _released(view, known, lost), ITEM_DISPATCHED)
             moves = [
@@ -587,6 +600,12 @@ def _unsettled(view: View, request: Request) -> list[ConflictInfo]:
                 )
             )  # fmt: skip
     return found
+
+
+def _has_lapsed(view: View, own: Grant) -> bool:
+    """Whether a lease that was to last as long as its owner has ended by time, because several
+    hosts share the ledger and nobody renewed it."""
+    return view.lease is not None and own.ttl is None and fate(Draft(view), own) == EXPIRED
 
 
 def _holder_key(view: View, known: WorkItem) -> str:

@@ -53,6 +53,7 @@ def settled(
         while not item_store.is_abandoned(item):
             kill_orphans(item_store, item)
             time.sleep(SETTLE_SECONDS)
+        item_store.settle(item)
         mine = item_store.take_over(item, marked(Here().holder(item)))
         if mine is None:
             return None

@@ -39,7 +39,7 @@ from holdfast.gate.sandbox.starting.fork_client import ForkServer, is_possible
 from holdfast.gate.sandbox.starting.fork_server import IGNORED_BY_PYTHON
 from holdfast.gate.sandbox.starting.restricted_start import start
 from holdfast.manager import transactions
-from holdfast.manager.files.keepsakes import Keepsake, is_held_by
+from holdfast.manager.files.keepsakes import Keepsake, put_back
 from holdfast.manager.files.unfinished_edits import FOLDER
 from holdfast.manager.grants import LockGrant
 from holdfast.manager.helper_process import GoneError
@@ -167,7 +167,7 @@ class Launcher:
                     continue
                 with keepsake.alone():
                     if item_store.owner(item) == own_witness():
-                        keepsake.put_back(is_held_by(self._manager, name))
+                        put_back(self._manager, keepsake, name, by_owner=True)
 
     # One agent
 

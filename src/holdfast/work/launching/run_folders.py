@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from holdfast.manager.files.keepsakes import Keepsake
+from holdfast.manager.files.keepsakes import Keepsake, put_back
 from holdfast.manager.files.unfinished_edits import FOLDER
 from holdfast.work.engine.callbacks import Lost
 
 if TYPE_CHECKING:
-    from holdfast.manager.files.keepsakes import IsHeld
+    from holdfast.manager.ledger import Ledger
 
 
 def _always() -> bool:
@@ -37,6 +37,7 @@ class Run:
     def __init__(self, root: str, item: str, is_current: Callable[[], bool] = _always) -> None:
         self.folder = f"{root}/{FOLDER}/{item}"
         self.root = root
+        self.item = item
         self._keepsake = Keepsake(root, item)
         self._is_current = is_current
 
@@ -60,13 +61,16 @@ class Run:
         """The files as they were."""
         return self._keepsake
 
-    def put_back(self, is_held: IsHeld | None = None) -> list[str]:
-        """Restore the files, and forget the keepsake; which of them had changed. `is_held`: see
-        `Keepsake.put_back`."""
+    def put_back(self, manager: Ledger | None = None, *, only_held: bool = False) -> list[str]:
+        """Restore the files, and forget the keepsake; which of them had changed. With `only_held`,
+        those that the item still holds. With a ledger that several hosts share, those that no
+        other holder could write since."""
         if not self._keepsake.is_there:
             return []  # nothing had started
         with self._alone():
-            return self._keepsake.put_back(is_held)
+            if manager is not None and (only_held or manager.store.lease is not None):
+                return put_back(manager, self._keepsake, self.item, by_owner=True) or []
+            return self._keepsake.put_back()
 
     def accept(self, *, lands: bool = False) -> bool:
         """From now on the work cannot be undone; with `lands` its files are held until `landed`.

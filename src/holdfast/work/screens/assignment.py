@@ -196,6 +196,6 @@ def _put_back(manager: LockManager, item_store: ItemStore, item: WorkItem) -> No
         return item_store.holds(item) and item_store.is_abandoned(item)
 
     with suppress(Lost):  # another process has restored them
-        Run(manager.tree.root, item.id, is_ours_to_do).put_back()
+        Run(manager.tree.root, item.id, is_ours_to_do).put_back(manager)
     if item.is_over:
         item_store.let_go(item)

@@ -406,8 +406,9 @@ class Pipeline:
     def undo(self, item: WorkItem) -> None:
         """Restore the files as they were before an item was dispatched. Its locks are held."""
         run = self._run_of(item)
-        if item.grant_id:
-            run.put_back()
+        manager = self.manager
+        if item.grant_id or (manager is not None and manager.store.lease is not None):
+            run.put_back(manager)
         else:
             run.forget()  # a person forced its locks: the files are as that person wants them
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core.errors import InvalidInput
 from holdfast.core.model import Decision, Event
 from holdfast.manager import transactions
-from holdfast.manager.files.keepsakes import is_held_by
 from holdfast.manager.files.paths import LEDGER_FOLDER
 from holdfast.manager.manager import LockManager
 from holdfast.work.engine.callbacks import Accepted, Again, Failed, Hold, Lost
@@ -355,7 +354,7 @@ class TaskFlow:
             raise Accepted(LANDING)
         if run.keepsake.is_there:
             write_patch(run)
-        run.put_back(is_held=is_held_by(self.manager, item.id))
+        run.put_back(self.manager, only_held=True)
 
     # Landing
 
