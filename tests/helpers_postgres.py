@@ -141,6 +141,8 @@ class Server:
         self.port: int = told["port"]
         self.password: str = told["password"]
         self.admin_password: str = told["admin_password"]
+        #: The folder of its programs; empty for those of the machine.
+        self.programs: str = told.get("programs", "")
         self.data = folder / "data"
         self.sockets = folder / "sockets"
 
@@ -154,15 +156,18 @@ class Server:
         owner: int | None = None,
         beside: Path | None = None,
         settings: Mapping[str, object] | None = None,
+        programs: Path | None = None,
     ) -> Server:
         """Make a server and start it; it ends with the process `owner`, or with this one, and
-        a folder `beside` it is deleted then, too.
+        a folder `beside` it is deleted then, too. Its programs are those of the machine, unless
+        another folder is given.
 
         A durable server has the settings of production, for tests that kill it. The others have
         fsync off, which saves time where the folder is on a disk.
         """
         folder = roomy_folder()
         words = {"port": free_port(), "password": _password(), "admin_password": _password()}
+        words["programs"] = str(programs or "")
         (folder / "server.json").write_text(json.dumps(words))
         _guard(folder, owner or os.getpid(), beside or folder)
         self = cls(folder)
@@ -262,7 +267,7 @@ class Server:
         return file.read_text(errors="replace") if file.exists() else ""
 
     def _run(self, program: str, *words: object) -> None:
-        folder = programs()
+        folder = Path(self.programs) if self.programs else programs()
         assert folder is not None, NEEDED
         done = subprocess.run(
             [str(folder / program), *map(str, words)], cwd="/", stdin=subprocess.DEVNULL,

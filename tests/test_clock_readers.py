@@ -49,7 +49,8 @@ ALLOWED = (
         "the deadline of a call: a limit on this process, which no decision sees",
         "wait",
         """
-        manager/files/ended_edits manager/keeper manager/ledger manager/manager store/memory store/sqlite/sqlite_store
+        manager/files/ended_edits manager/keeper manager/ledger manager/manager
+        store/memory store/sqlite/sqlite_store
         store/postgres/server_sections store/postgres/server_session
         store/postgres/server_store store/postgres/server_waits store/postgres/server_mover
         store/sqlite/sqlite_mover

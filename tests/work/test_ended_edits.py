@@ -198,6 +198,21 @@ def test_files_that_were_given_away_stay_as_they_are(host: Host, how: str) -> No
     assert host.not_restored() == []
 
 
+def test_a_task_that_ends_hands_its_files_on_as_they_are(host: Host) -> None:
+    """Its keepsake is removed after that, by the process that has it for itself meanwhile."""
+    keepsake = host.half_done("app/x.rb")
+    request = host.here.request("agent", [], ["app/x.rb"])
+    transactions.queue(host.here, request)
+    host.clock.advance(1)
+    (grant,) = host.here.active_grants()
+    begun = monotonic()
+    with keepsake.alone():
+        transactions.release_each(host.here, [grant.id])
+    assert [one.holder for one in host.here.active_grants()] == ["agent"]
+    assert monotonic() - begun < 5
+    assert (host.text(), keepsake.is_there) == ("half\n", True)
+
+
 def test_a_process_that_lives_is_not_undone_under_its_hands(host: Host) -> None:
     """It was stopped for longer than its lease, or cut off, and may go on writing."""
     host.half_done(witness=own_witness())
