@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -24,8 +24,10 @@ from holdfast import LockManager, StoreError
 from holdfast.core.errors import StoreFullError
 from holdfast.core.model import Decision
 from holdfast.core.root_errors import StoreBusyError
+from holdfast.manager.clock import FakeClock
 from holdfast.manager.owners.liveness import is_dead
 from holdfast.store import open_store
+from holdfast.testing import conformance
 
 pytest.importorskip("psycopg", reason="needs psycopg: pip install 'holdfast[postgres]'")
 
@@ -38,6 +40,10 @@ from holdfast.store.postgres import (
 )
 from holdfast.store.postgres.server_session import ServerSession
 from holdfast.store.postgres.server_store import PostgresStore
+
+if TYPE_CHECKING:
+    from holdfast.core.ledger_time import Clock
+    from holdfast.store.contract import IsDead
 
 SOON = 20.0
 
@@ -295,6 +301,27 @@ def test_a_restored_backup_is_read_as_it_is_by_a_process_that_stayed_connected(
         held = manager_of(store).active_grants()
         assert [(one.id, one.owner.id) for one in held] == [(theirs.id, "bob")]
         assert not manager_of(store).verify(mine.id, "x", token=mine.token)
+
+
+def test_every_question_is_answered_from_an_index(postgres_server: Server) -> None:
+    """However few rows a table has: the same plan serves a hundred thousand."""
+    database = postgres_server.make_database(f"index_{secrets.token_hex(4)}")
+
+    def open_one(name: str, *, clock: Clock, is_dead: IsDead) -> PostgresStore:
+        url = postgres_server.url(name, database=database)
+        return PostgresStore(url, clock=clock, is_dead=is_dead)
+
+    open_one("first", clock=FakeClock(), is_dead=is_dead).close()  # an index is made by a scan
+    postgres_server.run("select pg_stat_reset()", database=database)
+    for check in conformance.CHECKS:
+        with conformance.Scene(open_one, conformance.name_of(check)[:190]) as scene:
+            check(scene)
+    until(lambda: not postgres_server.backends(database), "all counts are in")
+    counts = "select relname, seq_scan, coalesce(idx_scan, 0) from pg_stat_user_tables"
+    found = {name: rest for name, *rest in postgres_server.run(counts, database=database)}
+    assert found["live"][1] > 1000
+    small = {"migrations"}  # which has a row for each format
+    assert {name for name, (scans, _) in found.items() if scans} <= small
 
 
 # Time
