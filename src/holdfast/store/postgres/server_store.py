@@ -91,7 +91,7 @@ class PostgresStore:
         self._bodies: dict[str, Grant] = {}
         self._fresh: dict[str, Grant] = {}
         self._view = ServerView(
-            self._ask, self._held, self.url, self._bodies, self._fresh, is_dead, self.lease
+            self._ask, self._look_up, self.url, self._bodies, self._fresh, is_dead, self.lease
         )
         watch(self)
         self.connected(min(monotonic() + OPEN_SECONDS, end))
@@ -103,10 +103,12 @@ class PostgresStore:
         assert self.session is not None
         return self.session.ask(self.session.statements[name], values)
 
-    def _held(self, keys: list[str], ranges: list[tuple[str, str]], most: int) -> list[Row]:
-        """What is held at some keys and inside some ranges, up to `most` rows."""
+    def _look_up(
+        self, what: str, keys: list[str], ranges: list[tuple[str, str]], most: int = 0
+    ) -> list[Row]:
+        """What is `held`, or who is `wanting`, at some keys and inside some ranges."""
         assert self.session is not None
-        statement = self.session.statements.held(len(keys), len(ranges), most)
+        statement = self.session.statements.look_up(what, len(keys), len(ranges), most)
         return self.session.ask(statement, [*keys, *(end for ends in ranges for end in ends)])
 
     def connected(self, deadline: float) -> ServerSession:

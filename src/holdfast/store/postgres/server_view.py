@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Ranges = list[tuple[str, str]]
     #: A ticket: rank, event, end of patience, whether reserved, id.
     Wanted = tuple[int, int, int, bool, str]
-    Held = Callable[[list[str], Ranges, int], list[tuple[Any, ...]]]
+    LookUp = Callable[..., list[tuple[Any, ...]]]
 
 #: How many rows are read at first, and in later pages of a long result.
 ROWS_AT_ONCE = 40
@@ -40,14 +40,14 @@ class ServerView:
     """The store sets `now` and the like at the start of each transaction."""
 
     __slots__ = (
-        "_ask", "_bodies", "_fresh", "_held", "_place", "_tickets", "_wanted", "dead", "grace_over",
-        "has_tickets", "head", "last_token", "lease", "now", "slept", "wall",
+        "_ask", "_bodies", "_fresh", "_look_up", "_place", "_tickets", "_wanted", "dead",
+        "grace_over", "has_tickets", "head", "last_token", "lease", "now", "slept", "wall",
     )  # fmt: skip
 
     def __init__(
         self,
         ask: Ask,
-        held: Held,
+        look_up: LookUp,
         place: str,
         bodies: dict[str, Grant],
         fresh: dict[str, Grant],
@@ -56,7 +56,7 @@ class ServerView:
     ) -> None:
         """`bodies` are grants as they began; `fresh` are grants as they are now."""
         self._ask = ask
-        self._held = held
+        self._look_up = look_up
         self._place = place
         self._bodies = bodies
         self._fresh = fresh
@@ -134,7 +134,7 @@ class ServerView:
         """All rows there, in order; None if there are many."""
         if not at and not below:
             return []
-        found = self._held(at, without_resources(below), ROWS_AT_ONCE)
+        found = self._look_up("held", at, without_resources(below), ROWS_AT_ONCE)
         if len(found) >= ROWS_AT_ONCE:
             return None
         if at and _is_inode(at[-1]):
@@ -237,10 +237,15 @@ class ServerView:
         known = self._wanted.get(id(at))
         if known is not None and known[0] is at and known[1] is below:
             return known[2]
-        low, high = _ends(below)
-        found = self._ask("wanting", (at, low, high))
-        self._wanted[id(at)] = (at, below, found)
-        return found
+        if len(at) + len(below) <= TERMS_AT_ONCE:
+            parts = [(at, below)]
+        else:
+            parts = [(some, []) for some in _parts(at)] + [([], some) for some in _parts(below)]
+        ranked = sorted(
+            {row for keys, ranges in parts for row in self._look_up("wanting", keys, ranges)}
+        )
+        self._wanted[id(at)] = (at, below, ranked)
+        return ranked
 
     def first_address(self, at: list[str], below: Ranges) -> list[str]:
         """The address of the first waiter for keys there."""
@@ -254,6 +259,10 @@ class ServerView:
 
     def queue(self) -> list[Ticket]:
         return self._some_tickets(self._ask("queue", ()))
+
+
+def _parts(terms: list[T]) -> list[list[T]]:
+    return [terms[begin : begin + TERMS_AT_ONCE] for begin in range(0, len(terms), TERMS_AT_ONCE)]
 
 
 def _ends(ranges: Ranges) -> tuple[list[str], list[str]]:

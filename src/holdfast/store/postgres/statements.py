@@ -28,14 +28,15 @@ class Statements:
         self._number = str(repository)
         self._made: dict[str, bytes] = {}
 
-    def held(self, keys: int, ranges: int, most: int) -> bytes:
-        """What is held at so many keys and inside so many ranges, up to `most` rows: one look-up
-        for each, all of them together."""
-        name = f"held {keys} {ranges} {most}"
+    def look_up(self, what: str, keys: int, ranges: int, most: int = 0) -> bytes:
+        """What is `held`, or who is `wanting`, at so many keys and inside so many ranges, up to
+        `most` rows: one look-up for each, all of them together."""
+        name = f"{what} {keys} {ranges} {most}"
         made = self._made.get(name)
         if made is None:
-            terms = [self._text("held_at")] * keys + [self._text("held_inside")] * ranges
-            made = self._keep(name, f"{' union all '.join(terms)} limit {most}")
+            terms = [self._text(f"{what}_at")] * keys + [self._text(f"{what}_inside")] * ranges
+            limit = f" limit {most}" if most else ""
+            made = self._keep(name, f"{' union all '.join(terms)}{limit}")
         return made
 
     def with_keys(self, name: str, keys: int) -> bytes:

@@ -4,6 +4,9 @@
 set search_path = holdfast;
 set default_transaction_isolation = 'read committed';
 set enable_seqscan = off;
+set enable_hashjoin = off;
+set enable_mergejoin = off;
+set enable_bitmapscan = off;
 set jit = off;
 set lock_timeout = :wait;
 set idle_in_transaction_session_timeout = :inside;
@@ -119,17 +122,15 @@ where n.repository = :repository and name >= %s and name < %s order by e.seq
 -- name: ticket
 select id, seq, reserved from tickets where repository = :repository and id = %s
 
--- name: wanting
+-- name: wanting_at
 select rank, seq, ripe_at, reserved, id
-from wants w join tickets t on t.repository = w.repository and t.id = w.ticket_id
-where w.repository = :repository and w.key = any(%s)
-union
+from wants w join tickets t on t.repository = :repository and t.id = w.ticket_id
+where w.repository = :repository and w.key = %s
+
+-- name: wanting_inside
 select rank, seq, ripe_at, reserved, id
-from unnest(%s::text[], %s::text[]) as range(low, high)
-    join wants w on w.repository = :repository
-        and w.key > range.low collate "C" and w.key < range.high collate "C"
-    join tickets t on t.repository = w.repository and t.id = w.ticket_id
-order by rank, seq
+from wants w join tickets t on t.repository = :repository and t.id = w.ticket_id
+where w.repository = :repository and w.key > %s and w.key < %s
 
 -- name: waiting
 select id, seq, reserved from tickets where repository = :repository and holder_key = %s order by rank
