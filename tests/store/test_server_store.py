@@ -459,15 +459,15 @@ def test_a_store_that_nobody_closed_leaves_neither_thread_nor_connection(
 ) -> None:
     store = opened(url)
     store.waiter().close()
-    backends = {session_of(store).backend}
-    assert any(one.name == "holdfast-listener" for one in threading.enumerate())
+    backend = session_of(store).backend
+    assert store._waits._listener is not None
+    thread = store._waits._listener._thread
+    assert thread.is_alive()
     del store
     gc.collect()
-    until(
-        lambda: not any(one.name == "holdfast-listener" for one in threading.enumerate()),
-        "the thread has ended",
-    )
-    until(lambda: not backends & set(postgres_server.backends()), "the connection has ended")
+    thread.join(SOON)
+    assert not thread.is_alive()
+    assert wait_for_end_of(backend, postgres_server)
 
 
 # Forks
