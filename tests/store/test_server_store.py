@@ -560,6 +560,18 @@ def test_a_thread_that_waits_for_one_that_cannot_reach_the_server_is_told_so() -
         assert store.wait(0, 0.0) == 0
 
 
+def test_a_wait_for_an_event_ends_at_its_first_deadline_without_the_server() -> None:
+    with own_server() as server, closing(opened(server.url(a_name()))) as store:
+        thread = threading.Timer(0.5, server.stop)
+        thread.start()
+        begin = monotonic()
+        with pytest.raises(StoreError) as caught:
+            store.wait(0, 5.0)
+        assert caught.value.is_away
+        assert monotonic() - begin < 1.5 * server_store.OPEN_SECONDS
+        thread.join()
+
+
 def suppressed(error: type[Exception], call: Callable[..., object]) -> Callable[..., None]:
     """The call, without this error."""
 

@@ -81,7 +81,7 @@ class PostgresStore:
         self.in_fence = False
         self._closed = False
         #: Why the server could not be reached at the last attempt; empty once it could.
-        self._why_away = ""
+        self.why_away = ""
         self.session: ServerSession | None = None
         self._waits = Waits(self, url)
         self._anchor: Anchor | None = None
@@ -123,16 +123,16 @@ class PostgresStore:
         while True:
             try:
                 session = self.session = ServerSession(self._address, deadline)
-                self._why_away = ""
+                self.why_away = ""
                 return session
             except psycopg.Error as error:
                 is_passing = server_errors.is_passing(error)
-                self._why_away = server_errors.one_line(error) if is_passing else ""
+                self.why_away = server_errors.one_line(error) if is_passing else ""
                 left = deadline - monotonic()
                 if not is_passing or left <= pause:
                     raise server_errors.cannot_connect(error, self._address) from error
             except (TimeoutError, SessionLostError) as error:
-                self._why_away = str(error)
+                self.why_away = str(error)
                 if deadline - monotonic() <= pause:
                     raise server_errors.away(self.url, str(error)) from error
             sleep(pause)
@@ -185,8 +185,8 @@ class PostgresStore:
         try:
             left = max(0.0, deadline - monotonic())
             if not mutex.acquire(False) and not mutex.acquire(timeout=left):
-                if self._why_away:  # it is in use by a thread that tries to reach the server
-                    raise server_errors.away(self.url, self._why_away)
+                if self.why_away:  # it is in use by a thread that tries to reach the server
+                    raise server_errors.away(self.url, self.why_away)
                 raise StoreBusyError(
                     "the ledger is in use by another thread of this process",
                     hint="give more time, or look for a thread that is stuck in a fenced section",
@@ -270,7 +270,7 @@ class PostgresStore:
 
     def away(self, lost: SessionLostError) -> StoreError:
         """The error for a connection that was lost."""
-        self._why_away = str(lost)
+        self.why_away = str(lost)
         return server_errors.away(self.url, str(lost))
 
     def look(self, row: Row) -> ServerView:

@@ -48,7 +48,8 @@ class Waits:
             while (head := self._head()) <= after and (left := end - monotonic()) > 0:
                 mailbox.wait(min(left, FALLBACK_SECONDS))
         finally:
-            if listener.follow_no_more(mailbox) and listener is self._listener:
+            is_last = listener.follow_no_more(mailbox) and listener is self._listener
+            if is_last and not self._store.why_away:
                 self._write("follow_no_more", (listener.channel,))
         return head
 
