@@ -11,6 +11,7 @@ import pytest
 from browser.chromium import Chromium, found
 from browser.scenes import analysed, crowd, workshop
 from helpers_agents import Agent, blocked
+from helpers_postgres import own_server
 from holdfast.manager import transactions
 from holdfast.manager.manager import LockManager
 from holdfast.server.server import Server
@@ -486,3 +487,24 @@ def test_no_control_of_the_page_touches_a_lock(
         assert not any(
             one in word.lower() for one in ("unlock", "release", "force", "steal", "override")
         )
+
+
+def test_while_the_ledgers_server_is_away_the_page_says_so_and_then_goes_on(
+    browser: Chromium, root: Path
+) -> None:
+    with (
+        own_server() as server,
+        LockManager.open(root, store=server.url("page")) as own,
+        Server(own, port=0) as site,
+    ):
+        visit(browser, site)
+        shows(browser, "#link", "live")
+        server.stop()
+        shows(browser, "#link", "not connected")
+        # The browser asks for its stream again after AGAIN_MILLISECONDS, is refused, and gives up.
+        browser.value("window.since = performance.now()")
+        browser.until("performance.now() > window.since + 3000", "its stream was refused")
+        server.start()
+        own.acquire(holder="ann", write_paths=["app/late.rb"])
+        shows(browser, "#link", "live")
+        shows(browser, "body", "late.rb")

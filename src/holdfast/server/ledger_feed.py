@@ -6,6 +6,9 @@ no event, however slow it is.
 
 Some facts change without an event: a dispatcher that is killed writes nothing. So the same thread
 checks for them every few seconds, and raises `beat` if one has changed.
+
+While the server of a ledger is away, streams end and new ones are refused, so that readers know.
+The thread goes on when the server is back. After any other error it stops.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from time import monotonic
 from typing import Any
 
 from holdfast.core import events
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.model import Event
 from holdfast.manager import transactions
 from holdfast.manager.manager import LockManager
@@ -58,8 +61,8 @@ class Feed:
         self.epoch = 0
         #: How many changes there were without an event.
         self.beat = 0
-        #: Why it has stopped following; empty while it follows.
-        self.error = ""
+        #: Why it cannot follow; None while it follows.
+        self.trouble: HoldfastError | None = None
         self._thread = threading.Thread(target=self._follow, name="holdfast feed", daemon=True)
 
     def start(self) -> None:
@@ -76,8 +79,8 @@ class Feed:
 
     @property
     def is_over(self) -> bool:
-        """Whether it was closed, or can no longer read the ledger."""
-        return self._is_over or bool(self.error)
+        """Whether it was closed, or cannot read the ledger."""
+        return self._is_over or self.trouble is not None
 
     @property
     def head(self) -> int:
@@ -118,18 +121,26 @@ class Feed:
     # The thread
 
     def _follow(self) -> None:
-        try:
+        follow = self._begin
+        while not self._is_over:
+            try:
+                follow()
+                follow = self._step
+                self.trouble = None
+            except HoldfastError as error:
+                self.trouble = error
+                self.changed()
+                if not isinstance(error, StoreError) or not error.is_away:
+                    return
+
+    def _step(self) -> None:
+        """Wait for a change for a moment, and take it in."""
+        head = self._manager.store.wait(self._head, WAIT_SECONDS)
+        if head > self._head:
+            self._take()
+        elif head < self._head:
             self._begin()
-            while not self._is_over:
-                head = self._manager.store.wait(self._head, WAIT_SECONDS)
-                if head > self._head:
-                    self._take()
-                elif head < self._head:
-                    self._begin()
-                self._look()
-        except HoldfastError as error:
-            self.error = error.message
-            self.changed()
+        self._look()
 
     def _look(self) -> None:
         """Check for changes without an event, every few seconds."""

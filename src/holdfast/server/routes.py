@@ -260,9 +260,9 @@ class Handler(BaseHTTPRequestHandler):
     # Read
 
     def _health(self) -> None:
-        trouble = self.site.feed.error
-        if trouble:
-            self._send(503, as_json({"ok": False, "message": trouble}).encode())
+        trouble = self.site.feed.trouble
+        if trouble is not None:
+            self._send(503, as_json({"ok": False, "message": trouble.message}).encode())
         else:
             self._json({"ok": True})
 
@@ -338,6 +338,9 @@ class Handler(BaseHTTPRequestHandler):
         known = last is not None or "after" in self.query
         # Read before the answer begins: a client that has read its first line misses nothing.
         after = self._number("after", last) if known else self.site.feed.head
+        trouble = self.site.feed.trouble
+        if trouble is not None:
+            raise trouble.with_traceback(None)
         self._stream(event_stream.Events(self.site.feed, after))
 
     def _metrics(self, words: list[str]) -> None:

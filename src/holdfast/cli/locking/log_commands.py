@@ -13,10 +13,11 @@ from holdfast.cli.printing import document, listed, local, out, plain, talk
 from holdfast.core import codec, events
 from holdfast.core.keys import INODE, kind
 from holdfast.core.model import READ, SECOND, ids_of
+from holdfast.core.root_errors import StoreError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
     from holdfast.cli.parser import Call
@@ -90,15 +91,26 @@ def log(call: Call) -> int:
     if call.flag("number") or call.flag("reverse"):
         after = _print_some(call, manager, sentences, after)
     else:
-        after = _print(call, manager, sentences, after)
-    while follow:
-        from holdfast.cli.locking.status import reader_is_gone
+        after = _print(call, manager.events(after), sentences, after)
+    return _follow(call, manager, sentences, after) if follow else DONE
 
-        manager.store.wait(after, LOOK_SECONDS)
+
+def _follow(call: Call, manager: LockManager, sentences: EventSentences, after: int) -> int:
+    from holdfast.cli.locking.status import reader_is_gone
+    from holdfast.cli.watching.outage import Outage
+
+    outage = Outage()
+    while True:
+        try:
+            manager.store.wait(after, LOOK_SECONDS)
+            new = list(manager.events(after))  # all or none: none is printed twice
+            outage.end()
+        except StoreError as error:
+            outage.begin(error)
+            new = []
         if reader_is_gone():
             return DONE
-        after = _print(call, manager, sentences, after)
-    return DONE
+        after = _print(call, new, sentences, after)
 
 
 def _appeared(context: CommandContext) -> LockManager:
@@ -107,10 +119,10 @@ def _appeared(context: CommandContext) -> LockManager:
     return manager
 
 
-def _print(call: Call, manager: LockManager, sentences: EventSentences, after: int) -> int:
+def _print(call: Call, found: Iterable[Event], sentences: EventSentences, after: int) -> int:
     """Print the events after a number, in batches. Returns the number of the last one."""
     lines: list[str] = []
-    for event in manager.events(after):
+    for event in found:
         after = event.seq
         if call.flag("json"):
             document(_event_data(event))

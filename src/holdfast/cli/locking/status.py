@@ -22,7 +22,7 @@ from holdfast.cli.terminal.tables import (
     terminal_height,
     terminal_width,
 )
-from holdfast.core.errors import BadKeyError, StoreReadonlyError
+from holdfast.core.errors import BadKeyError, StoreError, StoreReadonlyError
 from holdfast.core.keys import INODE, kind
 from holdfast.core.model import READ, SECOND
 from holdfast.core.sentences import duration
@@ -89,26 +89,36 @@ def caller(context: CommandContext) -> Holder | None:
 def _watch(context: CommandContext, me: Holder | None) -> int:
     """Draw it again on each change, until it is interrupted or its reader is gone."""
     as_json, everything = context.call.flag("json"), context.call.flag("all")
+    from holdfast.cli.watching.outage import Outage
+
     manager = context.find([])
     shown: object = None
+    outage = Outage()
     while True:
-        picture, left = Picture(manager, everything, context.folder), left_behind(manager)
-        lines = [] if as_json else _drawn(picture, left, me, everything)
-        essence: object = lines
-        if as_json or not is_terminal():
-            essence = (picture.essence(), left)
-        if essence != shown:
-            if as_json:
-                document(_data(picture, left))
+        try:
+            picture, left = Picture(manager, everything, context.folder), left_behind(manager)
+            if outage.is_on:
+                outage.end()
+                shown = None  # the old picture is above what was said
+            lines = [] if as_json else _drawn(picture, left, me, everything)
+            essence: object = lines
+            if as_json or not is_terminal():
+                essence = (picture.essence(), left)
+            if essence != shown:
+                if as_json:
+                    document(_data(picture, left))
+                else:
+                    _draw(lines, again=shown is not None)
+                shown = essence
+            time.sleep(DRAW_SECONDS)
+            if manager is None:
+                time.sleep(LOOK_SECONDS - DRAW_SECONDS)
+                manager = context.find([])
             else:
-                _draw(lines, again=shown is not None)
-            shown = essence
-        time.sleep(DRAW_SECONDS)
-        if manager is None:
-            time.sleep(LOOK_SECONDS - DRAW_SECONDS)
-            manager = context.find([])
-        else:
-            manager.store.wait(picture.head, LOOK_SECONDS)
+                manager.store.wait(picture.head, LOOK_SECONDS)
+        except StoreError as error:
+            outage.begin(error)
+            time.sleep(DRAW_SECONDS)
         if reader_is_gone():
             return DONE
 

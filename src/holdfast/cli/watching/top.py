@@ -17,10 +17,10 @@ from holdfast.cli.terminal.keystrokes import QUIT
 from holdfast.cli.terminal.pager import Pager
 from holdfast.cli.terminal.screen import Screen, is_watched, screen
 from holdfast.cli.terminal.sheet import Sheet
-from holdfast.cli.terminal.tables import terminal_width
+from holdfast.cli.terminal.tables import RED, terminal_width
 from holdfast.cli.watching.top_parts import body, title
 from holdfast.cli.watching.top_tasks import lists_of
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.manager.manager import LockManager
 from holdfast.server.state.board import Board
 from holdfast.server.state.event_history import EVENTS_MAX, History
@@ -90,13 +90,21 @@ class Watching:
         self._pager = Pager()
         self._view: View | None = None
         self._bell: int | None = None
+        #: Why the state on the screen is an old one; empty if it is not.
+        self._trouble = ""
 
     def run(self) -> int:
         """Show the state until the person quits."""
-        while True:
-            state = self._look()
-            if self._is_over(state, monotonic()):
-                return DONE
+        state = self._look()
+        while not self._is_over(state, monotonic()):
+            try:
+                state = self._look()
+                self._trouble = ""
+            except StoreError as error:
+                if not error.is_away:
+                    raise
+                self._trouble = error.message
+        return DONE
 
     def _look(self) -> dict[str, Any] | None:
         """The state; None while there is no ledger."""
@@ -128,6 +136,8 @@ class Watching:
         width, height = self._terminal.size
         sheet = Sheet(width, colours(), ROWS_SCROLLED)
         first = sheet.line(_NO_LEDGER) if state is None else title(state, sheet)
+        if self._trouble:
+            first = sheet.line(f"not up to date: {self._trouble}", RED)
         rest = [] if state is None else body(state, sheet)
         self._terminal.draw(self._pager.frame(first, rest, width, height))
 
@@ -143,8 +153,10 @@ def _changes(manager: LockManager) -> Iterator[int]:
         while not over.is_set():
             try:
                 now = manager.store.wait(head, LOOK_SECONDS)
-            except HoldfastError:
-                return  # the thread that draws meets the same error, and reports it
+            except HoldfastError as error:  # the thread that draws meets it too, and reports it
+                if not isinstance(error, StoreError) or not error.is_away:
+                    return
+                continue
             if now != head and not over.is_set():
                 head = now
                 os.write(rope, b".")

@@ -20,6 +20,7 @@ const HISTORY_MS = 2000;
 const FORECAST_MS = 5000;
 const ALL_MS = 60_000;
 const REST_MS = 30_000;
+const AGAIN_MS = 2000;
 
 let ledger = null;
 let past = new Past();
@@ -334,7 +335,12 @@ function follow() {
     link("live");
     askState(0); // a dispatcher may have died between the last answer and this stream
   };
-  stream.onerror = () => link("gone");
+  stream.onerror = () => {
+    link("gone");
+    if (stream?.readyState !== EventSource.CLOSED) return; // the browser tries again
+    stream = null; // it was refused: the ledger cannot be read, or there are too many streams
+    setTimeout(() => !document.hidden && follow(), AGAIN_MS);
+  };
   stream.onmessage = () => askState();
   stream.addEventListener("reset", again);
   stream.addEventListener("trimmed", again);
@@ -351,7 +357,7 @@ async function begin() {
     await load();
   } catch {
     link("gone");
-    setTimeout(begin, 2000);
+    setTimeout(begin, AGAIN_MS);
     return;
   }
   // The second frame begins when the first has been painted. The page requests nothing else before that.
