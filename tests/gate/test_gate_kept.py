@@ -18,6 +18,7 @@ from holdfast.gate.people.file_standing import standings
 from holdfast.gate.people.ledger_picture import Picture
 from holdfast.manager import transactions
 from holdfast.manager.clock import FakeClock
+from holdfast.manager.files.keepsakes import Keepsake, marked
 from holdfast.manager.owners.liveness import own_witness
 from holdfast.manager.owners.variables import STORE
 from holdfast.store.memory import MemoryStore
@@ -293,3 +294,33 @@ def test_a_keeper_finds_the_leases_of_a_holder_that_is_no_agent(stage: Stage) ->
     )
     (event,) = stage.events("leases_kept")
     assert event.data["grants"] == [grant.id]
+
+
+@pytest.mark.parametrize("event", ["edit", "stop", "prompt"])
+def test_a_file_that_another_host_hands_to_an_agent_is_as_it_was_before_a_half_done_edit(
+    stage: Stage, event: str
+) -> None:
+    """A task's host crashed, and its lease ends. The other host has no half edit to restore."""
+    keepsake = Keepsake(str(stage.root), "task-1")
+    os.makedirs(keepsake.folder)
+    keepsake.begin()
+    task = marked(Holder(id="task-1", key="task-1@1", witness=stage.processes.start()))
+    stage.manager.acquire(holder=task, write_paths=["app/x.rb"], ttl=None)
+    keepsake.add(f"{stage.root}/app/x.rb", "app/x.rb")
+    before = (stage.root / "app/x.rb").read_text()
+    (stage.root / "app/x.rb").write_text("half\n")
+    ann = stage.agent("ann")
+    assert ann.edit("app/x.rb").kind == "deny"
+    stage.clock.advance(LEASE + 1)
+    store: Any = stage.manager.store
+    with LockManager(store.shared, clock=stage.clock) as there:
+        assert there.reap()
+        assert ann.held() == ["app/x.rb"]
+        if event == "edit":
+            assert ann.edit("app/x.rb", write=None).kind == "allow"
+        elif event == "stop":
+            ann.stop(may_go_on=True)
+        else:
+            assert "app/x.rb" in ann.gate().prompt().context
+        assert (stage.root / "app/x.rb").read_text() == before
+        assert not keepsake.is_there

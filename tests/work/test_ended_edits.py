@@ -21,6 +21,8 @@ from holdfast import Holder, LockManager
 from holdfast.core import bulk_rules, rules
 from holdfast.core.model import SECOND, Grant, Refusal, Witness
 from holdfast.gate import client_keeper
+from holdfast.gate.broker.calls.waiting_calls import WaitLine
+from holdfast.gate.broker.leasing.leased_files import MustWait
 from holdfast.manager import transactions
 from holdfast.manager.clock import FakeClock
 from holdfast.manager.files import file_restore
@@ -320,6 +322,49 @@ def test_a_resumed_dispatcher_undoes_what_nobody_else_had(
     assert host.text("y.rb") == "old\n"
     assert items.retry(done, "its host was gone") is not None
     assert list(host.here.active_grants()) == []
+
+
+def test_a_call_of_a_command_that_another_host_serves_goes_on_with_the_file_as_it_was(
+    host: Host,
+) -> None:
+    host.half_done("app/x.rb")
+    read: list[str] = []
+
+    class Leases:
+        def waited(self, _awaited: MustWait, _grant: Grant, _status: os.stat_result | None) -> None:
+            read.append(host.text())
+
+    leases: Any = Leases()
+    line = WaitLine(host.here, leases, 60, lambda _: True, lambda _: None, lambda *_: None)
+    request = host.here.request("command", [], ["app/x.rb"], None)
+    line.stand((1, 1, 1, ()), MustWait(request, f"{host.root}/app/x.rb", None))
+    assert host.there.queue()
+    host.lose()
+    assert host.there.reap()
+
+    def goes_on() -> bool:
+        line.look_if_due()
+        return bool(read)
+
+    until(goes_on, "the call goes on")
+    assert read == ["old\n"]
+
+
+def test_an_item_in_line_that_another_host_serves_begins_with_the_files_as_they_were(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_keeper, "start", lambda *_: 1)
+    host.half_done("app/x.rb")
+    items = ItemStore(host.here)
+    item = items.enqueue("w", "apply", LockRequest((), ("app/x.rb",)))
+    launcher = marked(Holder(id=item.id, key=f"{item.id}@1", witness=host.processes.start()))
+    waiting = items.escalate(item, launcher)
+    assert waiting is not None
+    assert waiting.ticket
+    host.lose()
+    assert host.there.reap()
+    assert isinstance(items.claim(waiting, launcher), tuple)
+    assert host.text() == "old\n"
 
 
 # On a real server

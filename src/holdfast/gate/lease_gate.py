@@ -141,6 +141,7 @@ class LeaseGate:
 
     def decide(self, rule: Callable[[View], Decision[Any]]) -> Any:
         """Make one transaction, and notify people of the changes that concern them."""
+        self._receive()
         rule = self._watched(rule)
         end = monotonic() + min(STORE_SECONDS, self._left())
         if self._settings.notify:
@@ -153,6 +154,27 @@ class LeaseGate:
             self.asker = self.asker.but(also=())
         self._keep_leases()
         return outcome
+
+    def _receive(self) -> None:
+        """Another host may have given the agent a file that it waits for, and has not used yet. The
+        unfinished edits of dead owners in this checkout are undone before it does."""
+        if self.manager.store.lease is None:
+            return
+        from holdfast.manager.files.unfinished_edits import has_keepsakes
+
+        if not has_keepsakes(self._root):
+            return
+        from holdfast.manager.files.ended_edits import entrust
+
+        key = self.holder.key
+
+        def handed(view: View) -> list[Grant]:
+            known = agent_records.known(view, key)
+            paths = {path for wait in (*known.waits, *known.handed) for path in wait.paths}
+            return [grant for grant in view.held_by(key) if not paths.isdisjoint(grant.paths)]
+
+        for grant in transactions.look(self.manager, handed):
+            entrust(self.manager, grant)
 
     def _decide_if_needed(self, rule: Callable[[View], Decision[Any]]) -> Any:
         """The same, without blocking other processes when there is nothing to write."""

@@ -15,9 +15,11 @@ half edited, and a keepsake of them exists (`holdfast.manager.files.keepsakes`).
   write. Whoever asks gets what the ledger gives.
 - Files that cannot be restored stay held by the leases of the restore, until these end as well and
   the next request tries again.
+- A request that waits here may be granted by a decision of another host, which has no half edit.
+  Then the files are restored when the waiter learns of its grant, before it uses them (`entrust`).
 
-Not promised: a ticket of this checkout that is served by a decision of another host. The waiting
-process restores the files once it learns of its grant (`entrust`).
+Not promised: a file of work whose process was stopped or cut off for longer than its lease, and is
+alive. A holder that uses its files before it has heard that they came free.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from holdfast.core.model import (
     Request,
 )
 from holdfast.manager import transactions
-from holdfast.manager.files.ended_edits import settle_ended
+from holdfast.manager.files.ended_edits import entrust, settle_ended
 from holdfast.manager.files.keepsakes import is_marked
 from holdfast.manager.files.unfinished_edits import MARK
 from holdfast.manager.grants import LockGrant
@@ -220,6 +220,8 @@ class ItemStore:
         if isinstance(found, tuple):
             made, grant = found
             self._keep_alive(grant.holder)
+            if item.ticket:  # another host may have served it
+                entrust(self.manager, grant)
             return made, self._lock_grant(grant)
         return found
 

@@ -176,6 +176,10 @@ class WaitLine:
         return outcome
 
     def _go_on(self, place: _Place, grant: Grant) -> None:
+        if self._manager.store.lease is not None:
+            from holdfast.manager.files.ended_edits import entrust
+
+            entrust(self._manager, grant)
         try:
             status = os.lstat(place.awaited.path)
         except OSError:
