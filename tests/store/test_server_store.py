@@ -24,6 +24,7 @@ from holdfast import LockManager, StoreError
 from holdfast.core.errors import StoreFullError
 from holdfast.core.model import Decision
 from holdfast.core.root_errors import StoreBusyError
+from holdfast.manager import transactions
 from holdfast.manager.owners.liveness import is_dead
 from holdfast.store import open_store
 from holdfast.testing import conformance
@@ -727,3 +728,19 @@ def use_two_in_turn(url: str) -> None:
     with closing(opened(url)) as one, closing(opened(url)) as two:
         for store in [one, two] * 20:
             store.transact(lambda view: Decision(None), deadline=monotonic() + 5)
+
+
+def test_a_request_that_joins_the_queue_again_has_its_new_place(url: str) -> None:
+    """A repeated request has the id of the one that was cancelled."""
+    with manager_of(opened(url)) as manager:
+        manager.acquire(holder="a", write_paths=["x"])
+        first = manager.request("b", [], ["x"])
+        transactions.queue(manager, first)
+        assert [ticket.id for ticket in manager.queue()] == [first.id]
+        transactions.cancel(manager, first.id, "timeout")
+        other = manager.request("c", [], ["x"])
+        transactions.queue(manager, other)
+        transactions.queue(manager, first)
+        line = manager.queue()
+        assert [ticket.id for ticket in line] == [other.id, first.id]
+        assert line[1].arrival > line[0].arrival

@@ -206,6 +206,10 @@ class ServerView:
     def _some_tickets(self, rows: list[tuple[Any, ...]]) -> list[Ticket]:
         """The tickets of rows (id, event, whether reserved), in their order."""
         wanted = [(row[0], row[1]) for row in rows]
+        for id, seq in wanted:  # a request that left the queue may have joined it again
+            known = self._tickets.get(id)
+            if known is not None and known.arrival != seq:
+                del self._tickets[id]
         bodies = self._bodies_of(self._tickets, wanted, codec.ticket_of)
         return [
             body.as_reserved() if row[2] else body for body, row in zip(bodies, rows, strict=True)
