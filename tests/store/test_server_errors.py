@@ -6,6 +6,7 @@ import os
 import secrets
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 
@@ -255,7 +256,9 @@ def test_a_certificate_of_another_authority(secure: tuple[Server, Path]) -> None
     server, folder = secure
     error = why(secure_url(server, "verify-full", folder / "other.crt"))
     assert "the encrypted connection was not made" in error.message
-    assert "certificate verify failed" in error.message
+    authorities = folder / "other.crt"
+    said = f"certificate verify failed: it is signed by none of the authorities in {authorities}"
+    assert said in error.message
     assert "sslrootcert" in error.hint
 
 
@@ -265,6 +268,82 @@ def test_a_certificate_for_another_host(secure: tuple[Server, Path]) -> None:
     error = why(url.replace("127.0.0.1", "localhost"))
     assert 'server certificate for "db.example"' in error.message
     assert 'does not match host name "localhost"' in error.message
+
+
+AUTHORITY = """
+[ca]
+default_ca = here
+[here]
+dir = {folder}
+database = $dir/index.txt
+new_certs_dir = $dir
+rand_serial = yes
+default_md = sha256
+policy = any
+x509_extensions = server
+[any]
+commonName = supplied
+[server]
+subjectAltName = IP:127.0.0.1
+"""
+
+
+@contextmanager
+def signed(secure: tuple[Server, Path], since: str, until: str) -> Iterator[Path]:
+    """The server has a certificate that an authority has signed for this time; the file of the
+    authority."""
+    server, folder = secure
+    here = folder / f"authority-{since}-{until}"
+    here.mkdir()
+    (here / "index.txt").touch()
+    (here / "settings").write_text(AUTHORITY.format(folder=here))
+    root, root_key = _certificate(here, "root", "an authority")
+    subprocess.run(
+        ["openssl", "req", "-new", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=db.example",
+         "-keyout", here / "server.key", "-out", here / "request"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    subprocess.run(
+        ["openssl", "ca", "-batch", "-notext", "-config", here / "settings", "-cert", root,
+         "-keyfile", root_key, "-startdate", since, "-enddate", until, "-in", here / "request",
+         "-out", here / "server.crt"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    _show(server, here)
+    try:
+        yield root
+    finally:
+        _show(server, folder)
+
+
+def _show(server: Server, folder: Path) -> None:
+    """Have the server use the certificate in a folder."""
+    for name in ("server.crt", "server.key"):
+        (server.data / name).write_bytes((folder / name).read_bytes())
+    server.restart()
+
+
+def test_a_certificate_of_an_authority(secure: tuple[Server, Path]) -> None:
+    with signed(secure, "20200101000000Z", "20990101000000Z") as root:
+        opened(secure_url(secure[0], "verify-full", root))
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "said"),
+    [
+        ("20200101000000Z", "20200102000000Z", "it has expired"),
+        ("20980101000000Z", "20990101000000Z", "it is not valid yet"),
+    ],
+    ids=["expired", "not yet valid"],
+)
+def test_a_certificate_whose_time_is_not_now(
+    secure: tuple[Server, Path], since: str, until: str, said: str
+) -> None:
+    with signed(secure, since, until) as root:
+        url = secure_url(secure[0], "verify-full", root)
+        assert f"certificate verify failed: {said}" in why(url).message
+        with pytest.raises(StoreError, match=said):
+            list(store_check.check(url))
 
 
 def test_a_root_certificate_that_is_missing(secure: tuple[Server, Path]) -> None:

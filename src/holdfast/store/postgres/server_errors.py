@@ -77,7 +77,17 @@ def cannot_connect(error: Error, url: str) -> StoreError:
             hint="raise max_connections or the limit of the role, or end processes that wait",
             path=place,
         )
-    return _refused(error, place) or away(place, said)
+    return _refused(error, place, _reason(said, url)) or away(place, said)
+
+
+def _reason(said: str, url: str) -> str:
+    """What the driver does not say about a certificate that was refused."""
+    if "certificate verify failed" not in said:
+        return ""
+    from holdfast.store.postgres.certificate_check import why_refused
+
+    found = why_refused(store_url.split(url)[0])
+    return f": {found}" if found else ""
 
 
 def _is_full(error: Error) -> bool:
@@ -106,7 +116,7 @@ _POOLER = (
 )
 
 
-def _refused(error: Error, place: str) -> StoreError | None:
+def _refused(error: Error, place: str, more: str = "") -> StoreError | None:
     """The error if the server, or the driver, refused the connection for a reason that stays."""
     if _is_full(error):
         return None
@@ -115,6 +125,7 @@ def _refused(error: Error, place: str) -> StoreError | None:
         said = said.partition(" failed: ")[2] or said
     for words, message, hint in _REASONS:
         if any(word in text for word in words):
+            said += more
             return StoreError(message.format(place=place, said=said), hint=hint, path=place)
     return None
 
