@@ -78,6 +78,11 @@ class CarefulStore:
     def __init__(self, store: Store, tree: Tree) -> None:
         self._store = store
         self._tree = tree
+        # As they are: a frame in between would be one more place for an interrupt.
+        self.url, self.lease = store.url, store.lease
+        self.fenced, self.view, self.events = store.fenced, store.view, store.events
+        self.wait, self.waiter = store.wait, store.waiter
+        self.trim, self.close = store.trim, store.close
         #: The keys of a keepsake's files, with the state of its list when they were read.
         self._known: dict[str, tuple[tuple[int, int, int], tuple[str, ...]]] = {}
 

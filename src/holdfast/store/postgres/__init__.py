@@ -8,7 +8,7 @@
     server_mover      its ledger, as the source or target of a move
     server_check      what `holdfast store check` says about a server
     server_errors     what the server's and the network's errors mean for a person
-    certificate_check what is wrong with a server's certificate
+    certificate_check  what is wrong with a server's certificate
     server_forks      what a forked child must not inherit
     server_waits      the waits of one process
     listener          how a waiting process is woken
