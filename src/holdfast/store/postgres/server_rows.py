@@ -32,7 +32,7 @@ class ServerRows:
         self,
         statements: Statements,
         ask: Ask,
-        bodies: dict[str, Grant],
+        bodies: dict[tuple[str, int], Grant],
         fresh: dict[str, Grant],
     ) -> None:
         self._statements = statements
@@ -135,7 +135,7 @@ class ServerRows:
         held = held_keys(grant)
         for key, mode, inode in held:
             values += (short(key), id, mode, inode)
-        remember(self._bodies, id, grant)
+        remember(self._bodies, (id, seq), grant)
         remember(self._fresh, id, grant)
         self.writes.append((self._statements.with_keys(name, len(held)), values))
 

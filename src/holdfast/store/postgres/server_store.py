@@ -88,7 +88,7 @@ class PostgresStore:
         #: The number and the time of the last event, if no other process has added one since.
         self._head = (-1, 0)
         self._hinted = 0.0
-        self._bodies: dict[str, Grant] = {}
+        self._bodies: dict[tuple[str, int], Grant] = {}
         self._fresh: dict[str, Grant] = {}
         self._view = ServerView(
             self._ask, self._look_up, self.url, self._bodies, self._fresh, is_dead, self.lease

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     Ask = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
     Ranges = list[tuple[str, str]]
+    #: The id of a grant or a ticket, and the number of the event with which it began.
+    Began = tuple[str, int]
     #: A ticket: rank, event, end of patience, whether reserved, id.
     Wanted = tuple[int, int, int, bool, str]
     LookUp = Callable[..., list[tuple[Any, ...]]]
@@ -49,7 +51,7 @@ class ServerView:
         ask: Ask,
         look_up: LookUp,
         place: str,
-        bodies: dict[str, Grant],
+        bodies: dict[Began, Grant],
         fresh: dict[str, Grant],
         is_dead: IsDead,
         lease: int | None,
@@ -60,7 +62,7 @@ class ServerView:
         self._place = place
         self._bodies = bodies
         self._fresh = fresh
-        self._tickets: dict[str, Ticket] = {}
+        self._tickets: dict[Began, Ticket] = {}
         #: The queries of this transaction for tickets, by identity, and their results.
         self._wanted: dict[int, tuple[object, object, list[Wanted]]] = {}
         self.dead = is_dead
@@ -103,18 +105,19 @@ class ServerView:
         ]
 
     def _bodies_of(
-        self, cache: dict[str, T], wanted: list[tuple[str, int]], build: Callable[[Event], T]
+        self, cache: dict[Began, T], wanted: list[Began], build: Callable[[Event], T]
     ) -> list[T]:
-        """Grants or tickets as they began. The cache is by id and not by the number of the event,
-        which would be that of another one after a backup was restored."""
-        bodies = {id: cache[id] for id, _ in wanted if id in cache}
-        missing = {seq: id for id, seq in wanted if id not in bodies}
+        """Grants or tickets as they began. The number of the event alone would be that of another
+        one after a backup was restored; the id alone, of a request that joined the queue again."""
+        bodies = {began: cache[began] for began in wanted if began in cache}
+        missing = [began for began in wanted if began not in bodies]
         if missing:
-            found = {row[0]: row for row in self._ask("some_events", (list(missing),))}
-            for seq, id in missing.items():
-                bodies[id] = self._built(found.get(seq), build)
-                remember(cache, id, bodies[id])
-        return [bodies[id] for id, _ in wanted]
+            rows = self._ask("some_events", ([seq for _, seq in missing],))
+            found = {row[0]: row for row in rows}
+            for began in missing:
+                bodies[began] = self._built(found.get(began[1]), build)
+                remember(cache, began, bodies[began])
+        return [bodies[began] for began in wanted]
 
     def _built(self, row: tuple[Any, ...] | None, build: Callable[[Event], Any]) -> Any:
         return build_or_fail(row, build, self._place, "restore a backup of the database")
@@ -206,10 +209,6 @@ class ServerView:
     def _some_tickets(self, rows: list[tuple[Any, ...]]) -> list[Ticket]:
         """The tickets of rows (id, event, whether reserved), in their order."""
         wanted = [(row[0], row[1]) for row in rows]
-        for id, seq in wanted:  # a request that left the queue may have joined it again
-            known = self._tickets.get(id)
-            if known is not None and known.arrival != seq:
-                del self._tickets[id]
         bodies = self._bodies_of(self._tickets, wanted, codec.ticket_of)
         return [
             body.as_reserved() if row[2] else body for body, row in zip(bodies, rows, strict=True)
