@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Thread
 from time import monotonic, sleep
@@ -19,6 +20,7 @@ from helpers_postgres import Server
 from helpers_processes import LINUX_ONLY, until
 from holdfast import Holder, LockManager
 from holdfast.core import bulk_rules, rules
+from holdfast.core.errors import StoreBusyError
 from holdfast.core.model import SECOND, Grant, Refusal, Witness
 from holdfast.gate import client_keeper
 from holdfast.gate.broker.calls.waiting_calls import WaitLine
@@ -276,6 +278,22 @@ def test_a_waiter_here_that_another_host_serves_restores_before_it_goes_on(host:
     host.there.reap()
     waiter.join()
     assert read == ["old\n"]
+
+
+def test_while_another_process_restores_nobody_gets_the_files(host: Host) -> None:
+    keepsake = host.half_done()
+    host.lose()
+    with ThreadPoolExecutor(1) as other, keepsake.alone():
+        request = host.here.request(host.holder("agent"), [], ["app/x.rb"])
+        asked = other.submit(
+            host.here.store.transact,
+            lambda view: rules.acquire(view, request, wait=False),
+            deadline=monotonic() + 0.2,
+        )
+        with pytest.raises(StoreBusyError):
+            asked.result()
+    assert list(host.here.active_grants()) == []
+    assert host.text() == "half\n"
 
 
 def test_two_tasks_of_one_checkout_are_both_undone(host: Host) -> None:

@@ -31,7 +31,7 @@ from time import monotonic
 from holdfast.core import bulk_rules, events
 from holdfast.core.conflicts import EXPIRED, IDLE, fate, steal_only
 from holdfast.core.draft import Draft, reach
-from holdfast.core.errors import BadKeyError
+from holdfast.core.errors import BadKeyError, StoreBusyError
 from holdfast.core.model import WRITE, Decision, Grant, Holder, Request
 from holdfast.core.overlaps import Overlaps
 from holdfast.manager.files.file_restore import LINK
@@ -116,14 +116,21 @@ class CarefulStore:
                 self.settle(name, monotonic() + PATIENCE_SECONDS, frozenset((grant.id,)))
 
     def settle(self, name: str, deadline: float, own: frozenset[str] = frozenset()) -> bool:
-        """Restore the files of one holder, unless it may still write them. True if its keepsake is
-        settled. Files that cannot be restored stay held."""
+        """Restore the files of one holder, unless it may still write them. True if they have been
+        restored. Files that cannot be restored stay held. Raises StoreBusyError."""
         from holdfast.manager.files.keepsakes import Keepsake, KeepsakeError
 
         keepsake = Keepsake(self._tree.root, name)
+        if keepsake.is_alone():  # this thread is about to end that work
+            return False
         # Files stay held also if we lack the permission, as with those of another user.
         with suppress(KeepsakeError, OSError), keepsake.alone(deadline) as is_mine:
-            if is_mine and keepsake.is_there:
+            if not is_mine:
+                raise StoreBusyError(
+                    f"another process has been restoring files of {name} for too long",
+                    hint="try again; the files are given to nobody before they are restored",
+                )
+            if keepsake.is_there:
                 return put_back(self, keepsake, name, own=own) is not None
         return False
 

@@ -197,18 +197,23 @@ class Keepsake:
         """Whether the work can no longer be undone."""
         return os.path.lexists(self._landing) or os.path.lexists(self._accepted)
 
+    def is_alone(self) -> bool:
+        """Whether this thread is `alone` with it."""
+        return self._me() in _alone
+
+    def _me(self) -> tuple[str, int, int]:
+        from threading import get_ident
+
+        return self.folder, os.getpid(), get_ident()
+
     @contextmanager
     def alone(self, deadline: float | None = None) -> Iterator[bool]:
         """Keep other processes and threads from changing this keepsake meanwhile. With a deadline,
-        false if another one, or this thread itself, still keeps us from it by then."""
+        false if another one still keeps us from it by then."""
         import fcntl  # not everywhere
-        from threading import get_ident
 
         os.makedirs(self.folder, exist_ok=True)
-        me = self.folder, os.getpid(), get_ident()
-        if deadline is not None and me in _alone:
-            yield False
-            return
+        me = self._me()
         fd = os.open(self.folder, IN_FOLDER)
         try:
             is_ours = True
