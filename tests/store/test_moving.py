@@ -6,10 +6,10 @@ import os
 import shutil
 import sqlite3
 import subprocess
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -29,6 +29,7 @@ from helpers_moving import (
 from holdfast.core.errors import BadKeyError, LockConflictError, StoreError
 from holdfast.core.model import Ending, Holder
 from holdfast.manager import ledger_move, transactions
+from holdfast.manager.clock import SystemClock
 from holdfast.manager.ledger_move import ALREADY, COPIED
 from holdfast.manager.manager import LockManager
 from holdfast.manager.owners.liveness import witness_of
@@ -36,6 +37,9 @@ from holdfast.store import move_marks, open_store
 from holdfast.store.by_kind import has_ledger, mover
 from holdfast.store.move_marks import Move
 from holdfast.store.sqlite.schema import MOVED, VERSION
+
+if TYPE_CHECKING:
+    from holdfast.store.contract import Store
 
 pytest.importorskip("psycopg", reason="needs psycopg: pip install 'holdfast[postgres]'")
 
@@ -131,6 +135,11 @@ def test_every_process_that_has_the_source_open_is_told_where_it_went(
     with pytest.raises(StoreError, match="was moved to"), LockManager.open(source) as later:
         later.try_acquire(holder="ann", write_paths=["x"])
     assert is_usable(target)
+
+
+def store_at(url: str) -> AbstractContextManager[Store]:
+    """A store as a move opens it."""
+    return closing(open_store(url, clock=SystemClock(), is_dead=lambda *_: None))
 
 
 def open_store_url(url: str) -> str:
@@ -294,8 +303,8 @@ def test_a_name_that_the_server_has_no_room_for_gives_the_source_back(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_move_that_was_undone_never_fills_its_target(place: Place, kind: str) -> None:
-    with LockManager.open(place(kind, "new")) as manager:
-        target = mover(manager.store)
+    with store_at(place(kind, "new")) as store:
+        target = mover(store)
         assert target.call_off("id-1", deadline=soon())
         with pytest.raises(LockConflictError, match="undone meanwhile"):
             target.take("id-1", lambda: iter(()), None, deadline=soon())
@@ -308,8 +317,8 @@ def test_a_move_that_was_undone_never_fills_its_target(place: Place, kind: str) 
 def test_a_mark_is_set_only_on_the_state_that_the_caller_knew(place: Place, kind: str) -> None:
     url = place(kind, "old")
     eventful(url)
-    with LockManager.open(url) as manager:
-        source = mover(manager.store)
+    with store_at(url) as store:
+        source = mover(store)
         first, second = Move("id-1", "sqlite:///x/ledger.db"), Move("id-2", "sqlite:///y/ledger.db")
         assert source.mark(None, first, deadline=soon()) == first
         assert source.mark(None, second, deadline=soon()) == first
@@ -317,7 +326,7 @@ def test_a_mark_is_set_only_on_the_state_that_the_caller_knew(place: Place, kind
         assert source.mark(first, first.completed(), deadline=soon()) == first.completed()
         assert source.move(deadline=soon()) == first.completed()
         assert source.mark(first.completed(), None, deadline=soon()) is None
-        assert list(manager.events())
+        assert list(store.events())
 
 
 def test_an_older_version_takes_a_moved_file_for_one_of_a_newer_version(place: Place) -> None:
