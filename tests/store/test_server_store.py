@@ -20,12 +20,13 @@ import pytest
 from conftest import until
 from helpers_network import Proxy
 from helpers_postgres import ROLE, Server, own_server
+from helpers_processes import Crowd
 from holdfast import LockManager, StoreError
 from holdfast.core.errors import StoreFullError
-from holdfast.core.model import Decision
+from holdfast.core.model import Decision, Holder
 from holdfast.core.root_errors import StoreBusyError
 from holdfast.manager import transactions
-from holdfast.manager.owners.liveness import is_dead
+from holdfast.manager.owners.liveness import is_dead, witness_of
 from holdfast.store import open_store
 from holdfast.testing import conformance
 
@@ -494,6 +495,72 @@ def test_a_child_does_not_touch_the_connections_of_its_parent(store: PostgresSto
     assert manager.verify(grant.id, "x", token=grant.token)
     assert session_of(store).backend == before, "the parent's session went on"
     assert [event.seq for event in store.events()] == [1, 2]
+
+
+def test_a_daemon_that_closes_every_descriptor_notices_that_an_owner_has_died(
+    store: PostgresStore,
+) -> None:
+    """Owners that are looked at again are watched by a descriptor. A daemon closes it, and another
+    file gets its number."""
+    manager = manager_of(store)
+    owner = subprocess.Popen(["sleep", "1000"])
+    try:
+        holder = Holder(id="owner", key="owner", witness=witness_of(owner.pid))
+        manager.acquire(holder=holder, write_paths=["x"], ttl=None)
+        for _ in range(3):
+            assert manager.try_acquire(holder="ann", write_paths=["x"]) is None
+        child = os.fork()
+        if child == 0:
+            os._exit(become_daemon(manager, owner.pid))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert manager.try_acquire(holder="ann", write_paths=["y"]) is not None
+    finally:
+        owner.kill()
+        owner.wait()
+
+
+def test_a_program_that_closes_every_descriptor_goes_on_with_a_connection_of_its_own(
+    crowd: Crowd, url: str
+) -> None:
+    """The numbers belong to other files now, into which nothing may be written."""
+    child = crowd.start(CLOSES_EVERYTHING, url)
+    assert child.wait_for("granted") == ["True", "True"]
+    assert child.wait_for("written") == ["[]"]
+    child.done()
+
+
+CLOSES_EVERYTHING = """
+import socket
+from holdfast import LockManager
+manager = LockManager.open(sys.argv[1])
+first = manager.try_acquire(holder="ann", write_paths=["x"])
+os.closerange(3, 256)
+pairs = [socket.socketpair() for _ in range(30)]
+second = manager.try_acquire(holder="ann", write_paths=["y"])
+say("granted", first is not None, second is not None)
+manager.close()
+heard = []
+for pair in pairs:
+    for end in pair:
+        end.setblocking(False)
+        try:
+            heard.append(end.recv(100))
+        except BlockingIOError:
+            pass
+say("written", heard)
+"""
+
+
+def become_daemon(manager: LockManager, owner: int) -> int:
+    os.closerange(3, 1024)
+    for _ in range(20):
+        os.pipe()
+    os.kill(owner, signal.SIGKILL)
+    end = monotonic() + SOON
+    while monotonic() < end:
+        if manager.try_acquire(holder="daemon", write_paths=["x"]) is not None:
+            return 0
+    return 1
 
 
 def test_a_signal_handler_may_fork_in_the_middle_of_a_decision(store: PostgresStore) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from _weakref import ref
 
-from holdfast.store import import_for_children
+from holdfast.store import file_descriptors, import_for_children
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def _after_fork_in_child() -> None:
         store = known()
         if store is not None:
             store.leave_to_parent()
+    file_descriptors.forget(True)
 
 
 if hasattr(os, "register_at_fork"):

@@ -16,6 +16,7 @@ from psycopg import conninfo, waiting
 from psycopg.types.numeric import Int8Dumper
 
 from holdfast.core.root_errors import StoreError
+from holdfast.store import file_descriptors
 from holdfast.store.postgres import migrations, server_errors
 from holdfast.store.postgres.statements import ALL, Statements
 from holdfast.store.store_url import without_password
@@ -93,8 +94,8 @@ class ServerSession:
     """A connection for one repository, of one process."""
 
     __slots__ = (
-        "_cursor", "_sign", "backend", "connection", "in_transaction", "pid", "repository",
-        "statements", "url", "version",
+        "_cursor", "_opened", "_sign", "backend", "connection", "in_transaction", "pid",
+        "repository", "statements", "url", "version",
     )  # fmt: skip
 
     def __init__(self, url: str, deadline: float) -> None:
@@ -106,6 +107,9 @@ class ServerSession:
         self.in_transaction = False
         self._sign = os.urandom(8).hex()
         self.connection = connect(address, deadline)
+        number = self.connection.fileno()
+        #: Its descriptor, and which file that was.
+        self._opened = number, file_descriptors.identity_of(number)
         try:
             self._cursor = self.connection.cursor()
             self.repository = self._prepare(name)
@@ -260,6 +264,19 @@ class ServerSession:
         return bool(self.connection.closed)
 
     @property
+    def has_lost_descriptor(self) -> bool:
+        """Whether the program has closed it, as daemons do. Its number may belong to another file
+        now, so the driver must never use it again."""
+        number, opened = self._opened
+        return not (self.is_lost or file_descriptors.is_ours(number, opened))
+
+    def lose(self) -> None:
+        """Keep the driver from ever closing the connection, even at the interpreter's exit."""
+        file_descriptors.forget(False)
+        keep_for_ever(self.connection)
+        self.pid = 0  # which no process has: nothing here is closed any more
+
+    @property
     def is_idle(self) -> bool:
         """Whether a transaction can begin."""
         return not (self.in_transaction or self.connection.closed)
@@ -294,14 +311,26 @@ class ServerSession:
         lead_nowhere(self.connection)
 
 
-#: Connections of the parent. Another thread of it may have been inside the driver, so nothing of
-#: theirs is taken down here.
-_of_parent: list[psycopg.Connection[Any]] = []
+#: Connections that are not taken down: those of the parent, in which another thread may have been
+#: inside the driver, and those whose descriptors the program has closed.
+_left: list[psycopg.Connection[Any]] = []
+
+
+def keep_for_ever(connection: psycopg.Connection[Any]) -> None:
+    """Never take a connection down, not even when the interpreter ends."""
+    _left.append(connection)
+    try:
+        from ctypes import py_object, pythonapi
+
+        pythonapi.Py_IncRef(py_object(connection))
+        pythonapi.Py_IncRef(py_object(connection.pgconn))
+    except (ImportError, AttributeError):
+        pass
 
 
 def lead_nowhere(connection: psycopg.Connection[Any]) -> None:
     """Replace the descriptor of a connection, in a child that must not use it."""
-    _of_parent.append(connection)
+    _left.append(connection)
     try:
         number = connection.pgconn.socket
         nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)

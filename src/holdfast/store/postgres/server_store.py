@@ -115,9 +115,12 @@ class PostgresStore:
         """The session, or a new one if there is none or the last was lost. Inside the mutex."""
         session = self.session
         if session is not None:
-            if session.is_idle:
+            if session.has_lost_descriptor:
+                session.lose()
+            elif session.is_idle:
                 return session
-            session.close()  # an interrupt came before its last transaction was over
+            else:
+                session.close()  # an interrupt came before its last transaction was over
         self.forget()
         pause = FIRST_PAUSE_SECONDS
         while True:
