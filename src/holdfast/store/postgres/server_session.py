@@ -189,7 +189,8 @@ class ServerSession:
 
         def asked() -> list[Row]:
             cursor = self._cursor.execute(statement, values)
-            return cursor.fetchall() if cursor.description else []
+            has_rows = cursor.pgresult is not None and cursor.pgresult.nfields
+            return cursor.fetchall() if has_rows else []
 
         return self._exchange(asked)
 
