@@ -534,10 +534,12 @@ import socket
 from holdfast import LockManager
 manager = LockManager.open(sys.argv[1])
 first = manager.try_acquire(holder="ann", write_paths=["x"])
+mailbox = manager.store.waiter()
 os.closerange(3, 256)
 pairs = [socket.socketpair() for _ in range(30)]
 second = manager.try_acquire(holder="ann", write_paths=["y"])
 say("granted", first is not None, second is not None)
+mailbox.discard()
 manager.close()
 heard = []
 for pair in pairs:

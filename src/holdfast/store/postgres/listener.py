@@ -21,8 +21,9 @@ from weakref import WeakMethod
 
 import psycopg
 
+from holdfast.store.file_descriptors import close, identity_of, is_ours
 from holdfast.store.postgres import server_errors
-from holdfast.store.postgres.server_session import connect, lead_nowhere
+from holdfast.store.postgres.server_session import connect, keep_for_ever, lead_nowhere
 from holdfast.store.postgres.statements import Statements
 
 TYPE_CHECKING = False
@@ -48,7 +49,7 @@ POLL_SECONDS = 0.05
 class Mailbox:
     """What one thread waits at. It is kept for the next wait of this process."""
 
-    __slots__ = ("_bell", "_listener", "_pipe", "address", "pid")
+    __slots__ = ("_bell", "_listener", "_opened", "_pipe", "address", "pid")
 
     def __init__(self, listener: Listener, address: str) -> None:
         self.pid = os.getpid()
@@ -62,10 +63,18 @@ class Mailbox:
     def descriptor(self) -> int:
         """Readable when it is woken."""
         if self._pipe is None:
-            self._pipe = os.pipe()
-            for end in self._pipe:
+            pipe = os.pipe()
+            for end in pipe:
                 os.set_blocking(end, False)
+            self._opened = [identity_of(end) for end in pipe]
+            self._pipe = pipe  # last: another thread may ring at any moment
         return self._pipe[0]
+
+    def _end(self, place: int) -> int:
+        """An end of the pipe; -1 if there is none, or the program has closed it."""
+        if self._pipe is None or not is_ours(self._pipe[place], self._opened[place]):
+            return -1
+        return self._pipe[place]
 
     def ring(self) -> None:
         """Wake its waiter."""
@@ -73,9 +82,9 @@ class Mailbox:
             self._bell.release()
         except RuntimeError:  # an earlier wake-up was not heard yet
             pass
-        if self._pipe is not None:
+        if (end := self._end(1)) >= 0:
             try:
-                os.write(self._pipe[1], b"!")
+                os.write(end, b"!")
             except OSError:  # it is full, so it is readable
                 pass
 
@@ -96,9 +105,9 @@ class Mailbox:
         self._drain()
 
     def _drain(self) -> None:
-        if self._pipe is not None:
+        if (end := self._end(0)) >= 0:
             try:
-                while os.read(self._pipe[0], 64):
+                while os.read(end, 64):
                     pass
             except BlockingIOError:
                 pass
@@ -113,8 +122,8 @@ class Mailbox:
 
     def __del__(self) -> None:
         if self._pipe is not None:
-            for end in self._pipe:
-                os.close(end)
+            for end, opened in zip(self._pipe, self._opened, strict=True):
+                close(end, opened)
 
 
 class Listener:
@@ -138,6 +147,8 @@ class Listener:
         self._poke = os.pipe()
         for end in self._poke:
             os.set_blocking(end, False)
+        #: Which files these descriptors are, and that of the connection.
+        self._opened = {end: identity_of(end) for end in self._poke}
         self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
         self._thread = threading.Thread(target=self._run, name="holdfast-listener", daemon=True)
 
@@ -211,28 +222,45 @@ class Listener:
 
     def _wake_thread(self) -> None:
         try:
-            os.write(self._poke[1], b"!")
+            if self._is_intact():
+                os.write(self._poke[1], b"!")
         except OSError:
             pass
+
+    def _is_intact(self) -> bool:
+        """Whether the program has closed none of the descriptors. Their numbers may belong to other
+        files then, so the thread ends without touching any, and the waiters look by themselves."""
+        return all(is_ours(number, opened) for number, opened in list(self._opened.items()))
 
     # In the thread
 
     def _run(self) -> None:
         written: set[str] = set()
-        while not self._closed:
+        while not self._closed and self._is_intact():
             try:
-                with connect(self._address, monotonic() + CONNECT_SECONDS) as connection:
-                    self._connection = connection
-                    self._listen(connection, written)
+                self._listen_once(written)
             except (psycopg.Error, OSError):
                 pass
             finally:
                 self._connection = None
                 self._ready.clear()
-            if not self._closed:
+            if not self._closed and self._is_intact():
                 select([self._poke[0]], [], [], RETRY_SECONDS)
         for end in self._poke:
-            os.close(end)
+            close(end, self._opened[end])
+
+    def _listen_once(self, written: set[str]) -> None:
+        connection = self._connection = connect(self._address, monotonic() + CONNECT_SECONDS)
+        number = connection.fileno()
+        self._opened[number] = opened = identity_of(number)
+        try:
+            self._listen(connection, written)
+        finally:
+            if connection.closed or is_ours(number, opened):
+                del self._opened[number]
+                connection.close()
+            else:
+                keep_for_ever(connection)
 
     def _listen(self, connection: psycopg.Connection[tuple[Any, ...]], written: set[str]) -> None:
         connection.execute("set search_path = holdfast; set synchronous_commit = off")
@@ -245,6 +273,8 @@ class Listener:
             connection.deadline = float("inf")  # type: ignore[attr-defined]
             left = max(0.0, renewed + RENEW_SECONDS - monotonic())
             woken = select([connection.fileno(), self._poke[0]], [], [], left)[0]
+            if not self._is_intact():
+                return
             connection.deadline = monotonic() + CONNECT_SECONDS  # type: ignore[attr-defined]
             if self._poke[0] in woken:
                 self._drain_pokes()
@@ -254,9 +284,10 @@ class Listener:
                     self._ring(notice.channel, notice.payload)
             if monotonic() >= renewed + RENEW_SECONDS:
                 renewed = self._renew(connection, written)
-        with self._lock:
-            self._waiting.clear()
-        self._forget_rows(connection, written)
+        if self._is_intact():
+            with self._lock:
+                self._waiting.clear()
+            self._forget_rows(connection, written)
 
     def _ring(self, channel: str, payload: str) -> None:
         if channel == self._followed:

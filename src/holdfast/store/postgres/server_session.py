@@ -95,7 +95,7 @@ class ServerSession:
 
     __slots__ = (
         "_cursor", "_opened", "_sign", "backend", "connection", "in_transaction", "pid",
-        "repository", "statements", "url", "version",
+        "repository", "statements", "url",
     )  # fmt: skip
 
     def __init__(self, url: str, deadline: float) -> None:
@@ -122,7 +122,7 @@ class ServerSession:
         """Set the session up. The number of the repository."""
         text = ALL["connect"].encode().replace(b":sign", b"'%s'" % self._sign.encode())
         text = text.replace(b":inside", _ms(INSIDE_SECONDS)).replace(b":wait", _ms(WAIT_SECONDS))
-        self.version, encoding, has_tables, self.backend = self._all(text)
+        _version, encoding, has_tables, self.backend = self._all(text)
         place = without_password(self.url)
         if encoding != "UTF8":
             raise StoreError(
